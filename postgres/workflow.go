@@ -15,10 +15,10 @@ func (db *DB) Workflows() workflow.Store { return db.workflows }
 // commit together, durably, or neither does. So what f writes in this database happens exactly once. WriteTx implements
 // flow.Transactor.
 //
-// If the entry is refused, verdict says why, as that of Store.Write, and the transaction is rolled back. If the journal
-// has the outcomes of the entry already, the transaction is rolled back too, and verdict is nil. The row of the run is
-// locked after f: no signal and no cancel waits for f. f must neither commit nor roll back. An error of f is returned
-// as it is.
+// If the entry is refused, verdict says why, as that of Store.Write, and the transaction is rolled back. So it is with
+// an error. If the journal has a step of the entry already, the error is workflow.ErrInvalid. An error of f is returned
+// as it is. The row of the run is locked after f: no signal and no cancel waits for f. f must neither commit nor roll
+// back.
 func (db *DB) WriteTx(ctx context.Context, f func(tx pgx.Tx) (workflow.Entry, error)) (verdict, err error) {
 	return db.workflows.WriteTx(ctx, db.pool, f)
 }

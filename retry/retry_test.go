@@ -119,3 +119,33 @@ func TestAttemptsAreKept(t *testing.T) {
 		}
 	}
 }
+
+func TestSpread(t *testing.T) {
+	p := retry.Exponential(3, time.Second).Max(time.Minute).Spread(0.2)
+	seen := make(map[time.Duration]bool)
+	for range 1000 {
+		for failed, d := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 9: time.Minute} {
+			wait := p.Wait(failed)
+			if wait < d*8/10 || wait > d*12/10 {
+				t.Fatalf("after %d failures %v", failed, wait)
+			}
+			seen[wait] = true
+		}
+	}
+	if len(seen) < 1000 {
+		t.Errorf("%d different pauses", len(seen))
+	}
+	for name, p := range map[string]retry.Policy{
+		"no pause": {Attempts: 3}, "none": retry.Fixed(3, time.Second).Spread(0), "too much": retry.Fixed(3, 0).Spread(7),
+	} {
+		if got := p.Spread(0).Attempts; got != 3 {
+			t.Errorf("%s: %d attempts", name, got)
+		}
+	}
+	if got := retry.Fixed(2, math.MaxInt64).Spread(1).Wait(1); got < 0 {
+		t.Errorf("the longest pause becomes %v", got)
+	}
+	if got := (retry.Policy{}).Spread(0.5).Wait(1); got != 0 {
+		t.Errorf("no pause becomes %v", got)
+	}
+}

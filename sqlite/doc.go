@@ -20,8 +20,8 @@
 //
 // # Durability
 //
-// Each commit waits for the disk, except those of beats and of the chunks of a stream. A power failure may undo them,
-// and undoes no other commit.
+// Each commit waits for the disk, except those of beats, of the chunks of a stream, and of claims of workflow runs. A
+// power failure may undo them, and undoes no other commit.
 //
 // # Concurrency
 //
@@ -32,11 +32,18 @@
 //
 // If ctx ends, it stops the wait in memory and the wait for SQLite's lock. A write that has the lock runs to its end.
 //
+// # Workflows
+//
+// SQLite tells a process nothing of what another one writes. An engine hears at once what its own process does with the
+// same [DB], and looks for the rest, with one SELECT. The writes of a call of the engine are one transaction. So are
+// those of several runs that are written together, which is why they cost little more than one.
+//
 // # Clocks
 //
 // Epochs, leases, ages and times come from the clock of the process.
 //
 // # Tables
 //
-// They are those of package postgres, without locks, watches and what a sweep remembers.
+// They are those of package postgres, without locks, watches and what a sweep remembers. The table workflow_inputs has
+// the inputs of workflow runs. There a due of 2^62 means that only a signal or a Resume wakes the run.
 package sqlite

@@ -63,6 +63,9 @@ func (db *DB) Raise(ctx context.Context, lost time.Time, doubt time.Duration) er
 	if _, err := db.checkpoints.Raise(ctx, lost); err != nil {
 		return err
 	}
-	_, err := effects.Raise(ctx, lost)
+	if _, err := effects.Raise(ctx, lost); err != nil {
+		return err
+	}
+	_, err := db.workflows.Raise(ctx, lost)
 	return err
 }

@@ -14,6 +14,6 @@ var alphabet = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPaddin
 func NewID() string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16) //nolint:gosec // after 1970
-	rand.Read(b[6:])                                                      //nolint:errcheck // it never fails
+	rand.Read(b[6:])
 	return alphabet.EncodeToString(b[:])
 }

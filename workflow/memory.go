@@ -48,6 +48,7 @@ var (
 	_ Store       = (*Memory)(nil)
 	_ Listener    = (*Memory)(nil)
 	_ lock.Beater = (*Memory)(nil)
+	_ lock.Raiser = (*Memory)(nil)
 )
 
 // A memoryRun is a run with what no reader sees.
@@ -317,6 +318,23 @@ func (m *Memory) holdUnknown(r *memoryRun, at time.Time) {
 		return
 	}
 	r.Status, r.Completed, r.Due, r.Event, r.fence.Epoch = Failed, at, time.Time{}, "", r.fence.Epoch+1
+}
+
+// Raise implements lock.Raiser. It takes every run from its owner, and makes it due.
+func (m *Memory) Raise(ctx context.Context, _ time.Time) (ended int, err error) {
+	if err := ctxcause.Of(ctx); err != nil {
+		return 0, err
+	}
+	defer m.tell(Note{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.runs {
+		if r.Status == Running && r.Owner != "" {
+			r.fence.Epoch, r.Owner, r.Due = r.fence.Epoch+1, "", now()
+			ended++
+		}
+	}
+	return ended, nil
 }
 
 // Listen implements Listener.

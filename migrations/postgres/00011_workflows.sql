@@ -71,7 +71,7 @@ END $$;
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
         WHERE indrelid = '"holdfast_workflow_runs"'::regclass AND format('"%s"', relname) = '"holdfast_workflow_runs_event"') THEN
-        CREATE INDEX IF NOT EXISTS "holdfast_workflow_runs_event" ON "holdfast_workflow_runs" (event, since, id) WHERE event IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS "holdfast_workflow_runs_event" ON "holdfast_workflow_runs" (event, workflow, since, id) WHERE event IS NOT NULL;
     END IF;
 END $$;
 -- +goose StatementEnd

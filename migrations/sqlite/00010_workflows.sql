@@ -42,7 +42,7 @@ CREATE INDEX IF NOT EXISTS holdfast_workflow_runs_status ON holdfast_workflow_ru
 
 CREATE INDEX IF NOT EXISTS holdfast_workflow_runs_event ON holdfast_workflow_runs (event, since, id, workflow) WHERE event <> '';
 
-CREATE INDEX IF NOT EXISTS holdfast_workflow_runs_expires ON holdfast_workflow_runs (expires) WHERE expires IS NOT NULL;
+CREATE INDEX IF NOT EXISTS holdfast_workflow_runs_over ON holdfast_workflow_runs (expires) WHERE expires IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS holdfast_workflow_inputs (
 	run   TEXT NOT NULL PRIMARY KEY,
@@ -83,15 +83,12 @@ CREATE TABLE IF NOT EXISTS holdfast_workflow_definitions (
 	PRIMARY KEY (workflow, version, process)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX IF NOT EXISTS holdfast_workflow_definitions_process ON holdfast_workflow_definitions (process);
-
 -- +goose Down
-DROP INDEX IF EXISTS holdfast_workflow_definitions_process;
 DROP TABLE IF EXISTS holdfast_workflow_definitions;
 DROP TABLE IF EXISTS holdfast_workflow_signals;
 DROP TABLE IF EXISTS holdfast_workflow_steps;
 DROP TABLE IF EXISTS holdfast_workflow_inputs;
-DROP INDEX IF EXISTS holdfast_workflow_runs_expires;
+DROP INDEX IF EXISTS holdfast_workflow_runs_over;
 DROP INDEX IF EXISTS holdfast_workflow_runs_event;
 DROP INDEX IF EXISTS holdfast_workflow_runs_status;
 DROP INDEX IF EXISTS holdfast_workflow_runs_list;

@@ -44,9 +44,6 @@ func (e *Engine) claims(ctx context.Context) {
 // claim waits for room, and claims as many runs as there is room for. full says that there may be more.
 func (e *Engine) claim(ctx context.Context) (full bool, err error) {
 	limit := e.room(ctx)
-	if ctx.Err() != nil {
-		return false, nil
-	}
 	claimed, next, err := e.ask(ctx, workflow.ClaimRequest{Limit: limit})
 	if next > 0 {
 		e.due(time.Now().Add(next))
@@ -58,10 +55,14 @@ func (e *Engine) claim(ctx context.Context) (full bool, err error) {
 // ask claims. If the answer is lost, the watch asks again for what was claimed. As long as a question is open, nothing
 // else is claimed: a store that is away leaves one question, and not one for each attempt.
 func (e *Engine) ask(ctx context.Context, r workflow.ClaimRequest) ([]workflow.Claimed, time.Duration, error) {
+	if ctx.Err() != nil {
+		return nil, 0, ctx.Err()
+	}
 	if err := e.answers(ctx); err != nil {
 		return nil, 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, mostWait)
+	// A process that shuts down waits for the answer, and gives back what was claimed.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostWait)
 	defer cancel()
 	r = e.request(r)
 	claimed, next, err := e.store.Claim(ctx, r)
@@ -149,8 +150,8 @@ func (e *Engine) again(ctx context.Context, nonce string) error {
 	return nil
 }
 
-// room waits until there is room for more runs, and returns for how many. Beyond one for each free worker, there is
-// room for those that have ended within the last while: a process with long steps queues nothing.
+// room waits until there is room for more runs, and returns for how many. There is room for one for each free worker,
+// and for as many more as end in a tenth of a second: a process with long steps queues nothing.
 func (e *Engine) room(ctx context.Context) int {
 	stop := context.AfterFunc(ctx, func() {
 		e.mu.Lock()
@@ -160,17 +161,31 @@ func (e *Engine) room(ctx context.Context) int {
 	defer stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ahead := 0
-	if since := time.Since(e.claimedAt); since > 0 && since < time.Second {
-		ahead = min(int(float64(e.ended)*float64(100*time.Millisecond)/float64(since)), 2*e.options.Workers)
-	}
-	for ctx.Err() == nil && (e.active >= e.options.Workers && len(e.queue) > ahead/2 || e.active >= e.options.Workers && ahead == 0) {
+	for ctx.Err() == nil && e.active >= e.options.Workers && 2*len(e.queue) >= e.pace.now() {
 		e.idle.Wait()
-		ahead = max(ahead, min(e.ended, e.options.Workers))
 	}
-	e.ended, e.claimedAt = 0, time.Now()
-	return max(e.options.Workers-e.active+ahead-len(e.queue), 1)
+	return max(e.options.Workers-e.active+min(e.pace.now(), 2*e.options.Workers)-len(e.queue), 1)
 }
+
+// A pace counts what ends, in intervals of a tenth of a second.
+type pace struct {
+	began         time.Time // when the interval did
+	count, count0 int       // in the interval, and in the one before
+}
+
+// turn begins a new interval if the last one is over.
+func (p *pace) turn() {
+	switch since := time.Since(p.began); {
+	case since > 200*time.Millisecond:
+		p.began, p.count, p.count0 = time.Now(), 0, 0
+	case since > 100*time.Millisecond:
+		p.began, p.count, p.count0 = time.Now(), 0, p.count
+	}
+}
+
+func (p *pace) end() { p.turn(); p.count++ }
+
+func (p *pace) now() int { p.turn(); return max(p.count, p.count0) }
 
 // poll returns for how long an idle engine waits.
 func (e *Engine) poll() time.Duration {

@@ -36,8 +36,7 @@ type Engine struct {
 	queued     time.Time
 	waiters    map[string][]chan workflow.Run
 	active     int
-	ended      int // stays since the last claim
-	claimedAt  time.Time
+	pace       pace
 	failed     time.Time // when a call to the store last failed
 	called     bool      // there was a stay since the pulse asked
 	soonest    time.Time
@@ -129,7 +128,7 @@ func (e *Engine) drain() {
 		}
 		e.mu.Unlock()
 		if !e.empty(e.options.Grace) {
-			e.options.Logger.Error("steps do not end, and are left behind", "steps", e.left0())
+			e.options.Logger.Error("steps do not end, and are left behind", "runs", e.here())
 		}
 	}
 	e.mu.Lock()
@@ -138,7 +137,7 @@ func (e *Engine) drain() {
 	e.mu.Unlock()
 }
 
-func (e *Engine) left0() int {
+func (e *Engine) here() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.stays)
@@ -248,7 +247,7 @@ func (e *Engine) work(x *stay) {
 		x.execute()
 		e.remove(x)
 		e.mu.Lock()
-		if e.ended++; len(e.queue) > 0 {
+		if e.pace.end(); len(e.queue) > 0 {
 			x, e.queue = e.queue[0], e.queue[1:]
 			e.queued = time.Now()
 		} else {

@@ -32,7 +32,7 @@ func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	engine := flow.NewEngine(new(workflow.Memory), nil, refund)
-	go engine.Run(ctx) //nolint:errcheck // it returns nil when ctx ends
+	go engine.Run(ctx)
 	c := workflow.NewClient(engine.Front())
 	run, err := refund.Start(ctx, c, 20_000, nil)
 	if err != nil {

@@ -45,8 +45,11 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 	e.active += owned // they have their workers
 	e.mu.Unlock()
 	started, err := f.Front.Start(ctx, own)
-	if err != nil && owned > 0 {
-		e.unsure(nonce, err)
+	if err != nil {
+		started = nil
+		if owned > 0 {
+			e.unsure(nonce, err)
+		}
 	}
 	var mine []workflow.Claimed
 	for i, s := range started {

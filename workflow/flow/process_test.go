@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/workflow"
 	"github.com/holdfast-go/holdfast/workflow/flow"
@@ -74,8 +73,8 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// A claim, a start or a write whose answer is lost: the process gets to know what it owns, nothing runs twice, and no run
-// is stuck.
+// A claim, a start or a write whose answer is lost: the process gets to know what it owns, nothing runs twice, and no
+// run is stuck.
 func TestLostAnswers(t *testing.T) {
 	for _, what := range []string{"claim", "start", "write", "lease", "beat"} {
 		t.Run(what, func(t *testing.T) {
@@ -90,7 +89,8 @@ func TestLostAnswers(t *testing.T) {
 				}
 				e, _ := w.run(p, nil, flow.New("lost", 1, func(r *flow.Run, n int) (int, error) {
 					for _, name := range []string{"a", "b"} {
-						if err := flow.Do(r, name, func(context.Context) error { calls.Add(1); return nil }); err != nil {
+						count := func(context.Context) error { calls.Add(1); return nil }
+						if err := flow.Do(r, name, count); err != nil {
 							return 0, err
 						}
 						if err := r.Sleep("nap-"+name, time.Minute); err != nil {
@@ -178,10 +178,8 @@ func TestCrashes(t *testing.T) {
 			})
 		}
 		id := w.start("crashes", nil, nil)
-		var processes []*process
 		for i := range 5 {
 			p := w.process()
-			processes = append(processes, p)
 			w.run(p, nil, def(true))
 			time.Sleep(20 * time.Second)
 			if run := w.get(id); run.Hold != "" || run.Owner == "" {
@@ -194,7 +192,6 @@ func TestCrashes(t *testing.T) {
 		if run := w.get(id); run.Hold != workflow.Crashed || run.Error != workflow.CrashError(5) {
 			t.Errorf("%+v", run)
 		}
-		_ = processes
 	})
 }
 
@@ -204,7 +201,8 @@ func TestDeploy(t *testing.T) {
 	inBubble(t, func(w *world) {
 		var attempts []int
 		def := flow.New("deploy", 1, func(r *flow.Run, d time.Duration) (string, error) {
-			if err := flow.Do(r, "quick", func(context.Context) error { time.Sleep(5 * time.Second); return nil }); err != nil {
+			quick := func(context.Context) error { time.Sleep(5 * time.Second); return nil }
+			if err := flow.Do(r, "quick", quick); err != nil {
 				return "", err
 			}
 			return flow.Step(r, "long", func(ctx context.Context) (string, error) {
@@ -323,35 +321,56 @@ func TestManyWaits(t *testing.T) {
 	})
 }
 
-// A process without an answer to its first claim, whose run is taken over by its lease, writes nothing.
+// A process without an answer to its first claim, whose run is taken over by its lease, writes nothing. That is so also
+// for an idle process, which is not told what others do.
 func TestLease(t *testing.T) {
-	inBubble(t, func(w *world) {
-		p := w.process()
-		p.before = func(what string) error {
-			if what == "beat" || what == "again" {
-				return errCut
-			}
-			return nil
-		}
-		var calls atomic.Int64
-		def := flow.New("lease", 1, func(r *flow.Run, _ any) (any, error) {
-			return nil, flow.Do(r, "work", func(ctx context.Context) error {
-				if calls.Add(1) > 1 {
-					return nil
-				}
-				<-ctx.Done()
-				return context.Cause(ctx)
-			})
+	for name, hears := range map[string]bool{"hears": true, "polls": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) { w.leaseEnds(hears) })
 		})
-		w.run(p, nil, def)
-		id := w.start("lease", nil, nil)
-		time.Sleep(time.Second)
-		w.run(w.process(), nil, def)
-		w.completed(id, "null")
-		synctest.Wait()
-		if calls.Load() != 2 {
-			t.Errorf("%d calls", calls.Load())
+	}
+}
+
+// A deaf process is told nothing of what others do.
+type deaf struct{ *process }
+
+func (deaf) Hears() bool { return false }
+
+func (w *world) leaseEnds(hears bool) {
+	p := w.process()
+	p.before = func(what string) error {
+		if what == "beat" || what == "again" {
+			return errCut
 		}
-		_ = lock.ErrFenced
+		return nil
+	}
+	var calls atomic.Int64
+	def := flow.New("lease", 1, func(r *flow.Run, _ any) (any, error) {
+		return nil, flow.Do(r, "work", func(ctx context.Context) error {
+			if calls.Add(1) > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
 	})
+	w.run(p, nil, def)
+	began := time.Now()
+	id := w.start("lease", nil, nil)
+	time.Sleep(time.Second)
+	most := time.Minute
+	if other := w.process(); hears {
+		w.run(other, nil, def)
+		most = 3 * time.Minute // it makes one statement in 30 s, of which each third one looks for leases
+	} else {
+		w.run(deaf{other}, nil, def)
+	}
+	w.completed(id, "null")
+	if d := time.Since(began); d > most {
+		w.Errorf("taken over after %v", d)
+	}
+	synctest.Wait()
+	if calls.Load() != 2 {
+		w.Errorf("%d calls", calls.Load())
+	}
 }

@@ -176,6 +176,7 @@ func (r *Run) write(e workflow.Entry) error {
 		return err
 	}
 	r.held = nil
+	r.stay.late(e.Steps...)
 	r.exit()
 	return err
 }

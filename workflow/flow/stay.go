@@ -259,21 +259,29 @@ func (x *stay) refused(e workflow.Entry, err error) error {
 	return err
 }
 
-// late notes an outcome that came after the run was lost. It is for people: no run rests on it.
-func (x *stay) late(st workflow.Step) {
+// late notes outcomes that came after the run was lost. They are for people: no run rests on them.
+func (x *stay) late(steps ...workflow.Step) {
+	e := workflow.Entry{Run: x.run.ID, Next: workflow.Record, Mail: -1}
+	for _, st := range steps {
+		if st.Outcome == workflow.Done && st.Kind == workflow.KindStep {
+			st.Outcome = workflow.Late
+			e.Steps = append(e.Steps, st)
+		}
+	}
+	if len(e.Steps) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), mostWait)
 	defer cancel()
-	st.Outcome = workflow.Late
-	e := workflow.Entry{Run: x.run.ID, Next: workflow.Record, Steps: []workflow.Step{st}, Mail: -1}
 	if _, err := x.engine.store.Write(ctx, []workflow.Entry{e}); err != nil {
-		x.log().Warn("late outcome not kept", "step", st.Name, "err", logtext.Of(err))
+		x.log().Warn("late outcomes not kept", "err", logtext.Of(err))
 	}
 }
 
 // load reads the journal and the mailbox in one call. It returns false if the run cannot go on here.
 func (x *stay) load() bool {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := x.read1()
+		err := x.readJournal()
 		switch {
 		case err == nil:
 			return !x.lost()
@@ -293,7 +301,7 @@ func (x *stay) load() bool {
 	}
 }
 
-func (x *stay) read1() error {
+func (x *stay) readJournal() error {
 	ctx, cancel := context.WithTimeout(x.ctx, mostWait)
 	defer cancel()
 	journal, last := make(map[string]workflow.Step), make(map[string]int)

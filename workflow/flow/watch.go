@@ -84,7 +84,7 @@ func (e *Engine) tick(ctx context.Context, w *watching) {
 	}
 	e.takeOver(ctx, w)
 	busy := e.owns() || e.member.Company()
-	if busy && time.Since(w.leases) > e.options.Lease/2 {
+	if (busy || !e.hears()) && time.Since(w.leases) > e.options.Lease/2 { // else claims has its turn for it
 		w.leases = time.Now()
 		e.leases(ctx)
 	}

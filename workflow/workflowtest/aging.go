@@ -102,7 +102,8 @@ var agingClauses = []clauseOn[AgingStore]{
 	},
 	{
 		name: "lease",
-		rule: "a lease takes what was claimed so long ago by an owner that has not beaten for so long, and nothing else",
+		rule: "a lease takes what was claimed so long ago by an owner that has not beaten for so long, and nothing " +
+			"else",
 		check: func(p *probe, s AgingStore) {
 			b, beats := any(s).(lock.Beater)
 			beat := func() {
@@ -155,7 +156,8 @@ var agingClauses = []clauseOn[AgingStore]{
 	},
 	{
 		name: "retention",
-		rule: "Sweep deletes a run with its journal and mailbox when its days have passed since its end, and frees its key",
+		rule: "Sweep deletes a run with its journal and mailbox when its days have passed since its end, and frees " +
+			"its key",
 		check: func(p *probe, s AgingStore) {
 			for i, id := range []string{"one", "two", "three"} {
 				n := owned(id)
@@ -177,7 +179,7 @@ var agingClauses = []clauseOn[AgingStore]{
 				p.age(s, 2*minute)
 				p.wantSwept(0, 1)
 				p.wantRuns(workflow.Query{ID: id})
-				for range p.store.Steps(p.ctx, id) {
+				if journal, mail := p.steps(id); len(journal)+len(mail) > 0 {
 					fail("a run that was swept has steps")
 				}
 				if left := len(p.runs(workflow.Query{})); left != 2-i {
@@ -252,7 +254,8 @@ var agingClauses = []clauseOn[AgingStore]{
 	},
 	{
 		name: "unknown",
-		rule: "Sweep holds a run as unknown that has been due for a day if for a day no living process had its definition",
+		rule: "Sweep holds a run as unknown that has been due for a day if for a day no living process had its " +
+			"definition",
 		check: func(p *probe, s AgingStore) {
 			n := starting("due")
 			n.Version = 7
@@ -265,8 +268,8 @@ var agingClauses = []clauseOn[AgingStore]{
 			p.age(s, 2*time.Hour)
 			p.wantSwept(0, 0)
 			r := p.run("due")
-			if r.Hold != workflow.HoldUnknown || r.Error != workflow.UnknownError(flow, 7) || r.Status != workflow.Running ||
-				!r.Completed.IsZero() || r.Owner != "" {
+			if r.Hold != workflow.HoldUnknown || r.Error != workflow.UnknownError(flow, 7) ||
+				r.Status != workflow.Running || !r.Completed.IsZero() || r.Owner != "" {
 				fail("a run that no process has known for a day is %s", text(r))
 			}
 			p.tell(signal("due", "e", `1`), workflow.Kept)
@@ -281,7 +284,8 @@ var agingClauses = []clauseOn[AgingStore]{
 	},
 	{
 		name: "unknown-not",
-		rule: "Sweep does not hold a run that is owned, held, waits, is due later, or whose definition was known within a day",
+		rule: "Sweep does not hold a run that is owned, is held, waits, is due later, or whose definition was known " +
+			"within a day",
 		check: func(p *probe, s AgingStore) {
 			p.note("a", definition...)
 			p.start(owned("owned"), owned("waits"), owned("held"), starting("due"))
@@ -304,8 +308,8 @@ var agingClauses = []clauseOn[AgingStore]{
 			p.age(s, day)
 			p.wantSwept(0, 0)
 			for id, hold := range map[string]workflow.Hold{
-				"owned": "", "waits": "", "held": workflow.Drifted, "due": workflow.HoldUnknown, "later": "", "theirs": "",
-				"ever": "",
+				"owned": "", "waits": "", "held": workflow.Drifted, "due": workflow.HoldUnknown, "later": "",
+				"theirs": "", "ever": "",
 			} {
 				if r := p.run(id); r.Hold != hold {
 					fail("the run %s is held as %q, want %q", id, r.Hold, hold)

@@ -34,8 +34,12 @@ var claimClauses = []clause{
 		rule: "Claim gets runs of the named definitions only, however long others are due",
 		check: func(p *probe, _ workflow.Store) {
 			for i, d := range []workflow.Definition{
-				{Workflow: "unknown", Version: 1}, {Workflow: flow, Version: 2}, {Workflow: "flow2", Version: 1},
-				{Workflow: "other", Version: 3}, {Workflow: flow, Version: 1}, {Workflow: "other", Version: 1},
+				{Workflow: "unknown", Version: 1},
+				{Workflow: flow, Version: 2},
+				{Workflow: "flow2", Version: 1},
+				{Workflow: "other", Version: 3},
+				{Workflow: flow, Version: 1},
+				{Workflow: "other", Version: 1},
 			} {
 				n := starting(fmt.Sprint("r", i))
 				n.Workflow, n.Version = d.Workflow, d.Version

@@ -51,7 +51,8 @@ func (l *loser) wantHeld() {
 var crashClauses = []clause{
 	{
 		name: "crashes",
-		rule: "a run that MostCrashes owners have lost in a row without progress is held as crashed, and its owner fenced",
+		rule: "a run that MostCrashes owners have lost in a row without progress is held as crashed, and its owner " +
+			"fenced",
 		check: func(p *probe, _ workflow.Store) {
 			l := p.loses("r", 3)
 			f := l.lose(2)
@@ -72,6 +73,12 @@ var crashClauses = []clause{
 			p.soon("r", q)
 			l.n = 1
 			l.wantHeld()
+			l = p.loses("other", 2)
+			l.lose(1)
+			for p.run("other").Hold == "" {
+				p.wantNone(q)
+				ok(p.ctx.Err())
+			}
 		},
 	},
 	{

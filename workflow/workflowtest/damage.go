@@ -82,7 +82,8 @@ var damageClauses = []clauseOn[DamagingStore]{
 	},
 	{
 		name: "steps",
-		rule: "Steps yields a damaged step with a *DamagedError that names it, and goes on; other runs are not concerned",
+		rule: "Steps yields a damaged step with a *DamagedError that names it, and goes on; other runs are not " +
+			"concerned",
 		check: func(p *probe, s DamagingStore) {
 			for _, id := range []string{"r", "beside"} {
 				f := p.begins(id)
@@ -177,6 +178,7 @@ func wantDamage(err error, run, step string) {
 		return
 	}
 	if damage.ID != run || damage.What != "run" || damage.Reason == "" || !strings.Contains(damage.Reason, step) {
-		fail("the error names %s %q because of %q, want %q %q and a reason", damage.What, damage.ID, damage.Reason, run, step)
+		fail("the error names %s %q because of %q, want %q %q and a reason", damage.What, damage.ID, damage.Reason, run,
+			step)
 	}
 }

@@ -19,7 +19,10 @@ var nextClauses = []clause{
 				after time.Duration
 				least time.Duration
 			}{
-				{time.Time{}, minute, minute}, {far, 0, 3 * minute}, {far, minute, minute}, {far, 5 * minute, 3 * minute},
+				{time.Time{}, minute, minute},
+				{far, 0, 3 * minute},
+				{far, minute, minute},
+				{far, 5 * minute, 3 * minute},
 			} {
 				n := owned(fmt.Sprint("r", i))
 				p.start(n)
@@ -32,7 +35,8 @@ var nextClauses = []clause{
 				if r.Owner != "" || r.Status != workflow.Running || r.Hold != "" || r.Event != "" {
 					fail("a run that is parked is %s", text(r))
 				}
-				if in := time.Until(r.Due); in > c.least+minute/2 || in < c.least-minute/2 || r.Due.Location() != time.UTC {
+				in := time.Until(r.Due)
+				if in > c.least+minute/2 || in < c.least-minute/2 || r.Due.Location() != time.UTC {
 					fail("parked until %v, and for %v: it is due at %v", c.due, c.after, r.Due)
 				}
 				if c.after == 0 && !r.Due.Equal(c.due) {
@@ -138,8 +142,8 @@ var nextClauses = []clause{
 				e.Held, e.Error = held, "why it is "+id
 				p.write(e)
 				r := p.run(id)
-				if r.Hold != held || r.Error != e.Error || r.Status != workflow.Running || r.Owner != "" || !r.Due.IsZero() ||
-					!r.Completed.IsZero() {
+				if r.Hold != held || r.Error != e.Error || r.Status != workflow.Running || r.Owner != "" ||
+					!r.Due.IsZero() || !r.Completed.IsZero() {
 					fail("a run that is stopped is %s", text(r))
 				}
 				p.wantSteps(id, "s done")

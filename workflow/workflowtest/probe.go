@@ -40,8 +40,12 @@ func owned(id string) workflow.NewRun {
 	return n
 }
 
+// tick lets the clock go on, so that a store in memory gives what comes before and after it different times.
+func tick() { time.Sleep(2 * time.Microsecond) }
+
 // start starts runs that are new.
 func (p *probe) start(runs ...workflow.NewRun) {
+	tick()
 	started, err := p.store.Start(p.ctx, runs)
 	ok(err)
 	if len(started) != len(runs) {
@@ -186,6 +190,7 @@ func (p *probe) verdict(e workflow.Entry) error {
 }
 
 func (p *probe) verdicts(entries ...workflow.Entry) []error {
+	tick()
 	all, err := p.store.Write(p.ctx, entries)
 	ok(err)
 	if len(all) != len(entries) {
@@ -209,6 +214,7 @@ func signal(id, event, payload string) workflow.Message {
 
 // tell sends one message and checks its receipt.
 func (p *probe) tell(m workflow.Message, receipt workflow.Receipt) {
+	tick()
 	got, err := p.store.Send(p.ctx, []workflow.Message{m})
 	ok(err)
 	if len(got) != 1 || got[0] != receipt {

@@ -27,7 +27,8 @@ var (
 	badStepNames = map[string]string{
 		"no step": "", "a long step": strings.Repeat("x", 129), "a step with a space": "a b", "an empty branch": "a//b",
 		"a slash before": "/a", "a slash behind": "a/", "a step with a line": "a\n",
-		"a long step of a branch": "a/" + strings.Repeat("x", 129), "too many branches": strings.Repeat("a/", 512) + "a",
+		"a long step of a branch": "a/" + strings.Repeat("x", 129),
+		"too many branches":       strings.Repeat("a/", 512) + "a",
 	}
 )
 

@@ -27,7 +27,8 @@ var rowClauses = []clause{
 			}
 			p.write(entry("r", f, workflow.Stay, steps...))
 			for i, output := range outputs {
-				if got := p.step("r", fmt.Sprint("s", i)); !same(got.Output, document(output)) || got.Outcome != workflow.Done {
+				got := p.step("r", fmt.Sprint("s", i))
+				if !same(got.Output, document(output)) || got.Outcome != workflow.Done {
 					fail("a step that returned %q is %s with %q", output, got.Outcome, got.Output)
 				}
 			}
@@ -35,8 +36,8 @@ var rowClauses = []clause{
 	},
 	{
 		name: "rows-replaced",
-		rule: "a row that is open or retrying is replaced, and keeps its Started, and its Until unless the new row has " +
-			"one; any other row stays",
+		rule: "a row that is open or retrying is replaced, and keeps its Started, and its Until unless the new row " +
+			"has one; any other row stays",
 		check: func(p *probe, _ workflow.Store) {
 			f := p.begins("r")
 			for _, first := range []workflow.Outcome{
@@ -65,7 +66,8 @@ var rowClauses = []clause{
 	},
 	{
 		name: "rows-until",
-		rule: "For says how long after the write Until is, of a row that replaces another too; without For it is as given",
+		rule: "For says how long after the write Until is, of a row that replaces another too; without For it is as " +
+			"given",
 		check: func(p *probe, _ workflow.Store) {
 			f := p.begins("r")
 			sleep := workflow.Step{Name: "sleep", Kind: workflow.KindSleep, Outcome: workflow.Open, For: minute}
@@ -96,7 +98,9 @@ var rowClauses = []clause{
 		check: func(p *probe, _ workflow.Store) {
 			f := p.begins("r")
 			open := workflow.Step{Name: "open", Kind: workflow.KindSleep, Outcome: workflow.Open, For: minute}
-			first := workflow.Step{Name: "tried", Kind: workflow.KindStep, Outcome: workflow.Retrying, For: minute, Attempts: 1}
+			first := workflow.Step{
+				Name: "tried", Kind: workflow.KindStep, Outcome: workflow.Retrying, For: minute, Attempts: 1,
+			}
 			second := first
 			second.Attempts, second.Error = 2, "second"
 			p.write(entry("r", f, workflow.Stay, open, first))
@@ -118,9 +122,15 @@ var rowClauses = []clause{
 			e := entry("r", f, workflow.Stay, workflow.Step{
 				Name: "sleep", Kind: workflow.KindSleep, Outcome: workflow.Open, For: minute,
 			})
+			var first time.Time
 			for i := range 4 {
 				p.write(e)
 				until := p.step("r", "sleep").Until
+				if i == 0 {
+					first = until
+				} else if !until.Equal(first) {
+					fail("a sleep until %v is until %v when it goes on", first, until)
+				}
 				e = entry("r", f, workflow.Park)
 				e.Due = until
 				p.write(e)

@@ -167,7 +167,8 @@ var signalClauses = []clause{
 			p.write(entry("over", p.begins("over"), workflow.End))
 			p.unchanged("a message to nowhere", func() {
 				for _, a := range []workflow.Action{workflow.Signal, workflow.Cancel, workflow.Pause, workflow.Resume} {
-					for id, receipt := range map[string]workflow.Receipt{"over": workflow.Over, "no": workflow.Unknown} {
+					receipts := map[string]workflow.Receipt{"over": workflow.Over, "no": workflow.Unknown}
+					for id, receipt := range receipts {
 						m := signal(id, "e", `1`)
 						m.Action = a
 						p.tell(m, receipt)
@@ -215,7 +216,9 @@ var signalClauses = []clause{
 			unwanted.Wanted = true
 			all := []workflow.Message{
 				signal("r", "e", `1`), signal("over", "e", `1`), signal("waits", "e", `1`), signal("unknown", "e", `1`),
-				{Run: "paused", Action: workflow.Pause}, {Run: "cancelled", Action: workflow.Cancel}, unwanted,
+				{Run: "paused", Action: workflow.Pause},
+				{Run: "cancelled", Action: workflow.Cancel},
+				unwanted,
 			}
 			for i := range 200 {
 				all = append(all, signal("r", fmt.Sprint("many", i), `1`))

@@ -198,7 +198,8 @@ var startClauses = []clause{
 			version(4, 4)
 			version(2, 2)
 			version(0, 4)
-			p.note("a", workflow.Definition{Workflow: flow, Version: 2}, workflow.Definition{Workflow: "other", Version: 8})
+			p.note("a", workflow.Definition{Workflow: flow, Version: 2},
+				workflow.Definition{Workflow: "other", Version: 8})
 			p.note("b", workflow.Definition{Workflow: flow, Version: 3})
 			version(0, 3)
 			version(5, 5)
@@ -226,7 +227,9 @@ var startClauses = []clause{
 		rule: "a run is kept for 30 days if the start does not say, and no longer than the cap",
 		check: func(p *probe, _ workflow.Store) {
 			for i, c := range []struct{ days, least, most int }{
-				{0, workflow.DefaultRetentionDays, workflow.DefaultRetentionDays}, {1, 1, 1}, {40, 40, 40},
+				{0, workflow.DefaultRetentionDays, workflow.DefaultRetentionDays},
+				{1, 1, 1},
+				{40, 40, 40},
 				{math.MaxInt, 40, 100_000},
 			} {
 				n := starting(fmt.Sprint("r", i))

@@ -60,7 +60,8 @@ var valueClauses = []clause{
 				p.tell(m, workflow.Kept)
 				p.wantMail(text, text)
 				st := done(step)
-				st.Outcome, st.Error, st.Signal = workflow.Broken, strings.Repeat("e", workflow.MaxError-len(odd))+odd, text
+				st.Outcome, st.Signal = workflow.Broken, text
+				st.Error = strings.Repeat("e", workflow.MaxError-len(odd)) + odd
 				e := waiting(text, f, event)
 				e.Steps = append(e.Steps, st)
 				p.write(e)
@@ -96,7 +97,8 @@ var valueClauses = []clause{
 				_, mail := p.steps(n.ID)
 				if got := p.step(n.ID, "s").Output; !same(r.Input, null(value)) || !same(r.Output, null(value)) ||
 					!same(mail[0].Output, null(value)) || !same(got, document(value)) {
-					fail("%.60q comes back as %.60q, %.60q, %.60q and %.60q", value, r.Input, r.Output, got, mail[0].Output)
+					fail("%.60q comes back as %.60q, %.60q, %.60q and %.60q", value, r.Input, r.Output, got,
+						mail[0].Output)
 				}
 			}
 			p.start(starting("null"))
@@ -149,7 +151,8 @@ var valueClauses = []clause{
 	},
 	{
 		name: "values-apart",
-		rule: "ids are compared byte by byte: runs, steps and signals of other names have nothing to do with each other",
+		rule: "ids are compared byte by byte: runs, steps and signals of other names have nothing to do with each " +
+			"other",
 		check: func(p *probe, _ workflow.Store) {
 			ids := []string{"r", "R", "r ", "r%", "rr", "r\u0001", "é", "e\u0301", "{r}"}
 			for _, id := range ids {
@@ -229,7 +232,8 @@ var refusedClauses = []clause{
 		})
 	}),
 	refusal("claim-refused", "Claim", func(p *probe, _ lock.Fence) map[string]error {
-		return changed(badRequests, func() workflow.ClaimRequest { return plain("b") }, func(q workflow.ClaimRequest) error {
+		good := func() workflow.ClaimRequest { return plain("b") }
+		return changed(badRequests, good, func(q workflow.ClaimRequest) error {
 			_, _, err := p.store.Claim(p.ctx, q)
 			return err
 		})

@@ -25,7 +25,9 @@ var writeClauses = []clause{
 			p.write(entry("r", f, workflow.Stay, step))
 			got := p.step("r", "branch/s")
 			switch {
-			case got.Index != 7 || got.Kind != step.Kind || got.Outcome != step.Outcome || !same(got.Output, step.Output):
+			case got.Index != 7 || got.Kind != step.Kind || got.Outcome != step.Outcome:
+				fail("the row is %+v", got)
+			case !same(got.Output, step.Output):
 				fail("the row is %+v", got)
 			case got.Error != step.Error || got.Attempts != 3 || got.Signal != "" || !got.Until.IsZero():
 				fail("the row is %+v", got)
@@ -64,8 +66,10 @@ var writeClauses = []clause{
 			p.unchanged("an entry that is fenced off", func() {
 				for _, next := range nexts {
 					for _, other := range []lock.Fence{
-						{Epoch: f.Epoch, Nonce: "forged"}, {Epoch: f.Epoch - 1, Nonce: f.Nonce},
-						{Epoch: f.Epoch + 1, Nonce: f.Nonce}, {Epoch: 99, Nonce: "forged"},
+						{Epoch: f.Epoch, Nonce: "forged"},
+						{Epoch: f.Epoch - 1, Nonce: f.Nonce},
+						{Epoch: f.Epoch + 1, Nonce: f.Nonce},
+						{Epoch: 99, Nonce: "forged"},
 					} {
 						want(p.verdict(entry("r", other, next, done("late"))), lock.ErrFenced)
 					}
@@ -135,7 +139,9 @@ var writeClauses = []clause{
 						if e.Mail = mail; mail < 0 {
 							continue
 						}
-						p.unchanged("an entry that has not seen all mail", func() { want(p.verdict(e), workflow.ErrMail) })
+						p.unchanged("an entry that has not seen all mail", func() {
+							want(p.verdict(e), workflow.ErrMail)
+						})
 					}
 					p.tell(signal(id, fmt.Sprint("e", n), `1`), workflow.Kept)
 				}

@@ -30,7 +30,7 @@ func (s *Store) Claim(
 	case r.From != "" || r.Lease > 0:
 		claimed, err = s.takeOver(ctx, &r)
 	default:
-		claimed, next, err = s.claim(ctx, &r, r.Limit)
+		claimed, next, err = s.claim(ctx, &r, r.Limit, nil)
 	}
 	if len(claimed) == r.Limit {
 		next = 0
@@ -42,7 +42,12 @@ func (s *Store) Claim(
 // on until a statement holds none.
 func (s *Store) takeOver(ctx context.Context, r *workflow.ClaimRequest) (claimed []workflow.Claimed, err error) {
 	for {
-		some, _, err := s.claim(ctx, r, r.Limit-len(claimed))
+		var since *time.Time
+		if len(claimed) > 0 {
+			first := slices.MinFunc(claimed, func(a, b workflow.Claimed) int { return a.Now.Compare(b.Now) })
+			since = &first.Now
+		}
+		some, _, err := s.claim(ctx, r, r.Limit-len(claimed), since)
 		all := len(some)
 		some = slices.DeleteFunc(some, func(c workflow.Claimed) bool { return c.Owner == "" })
 		claimed = append(claimed, some...)
@@ -52,16 +57,16 @@ func (s *Store) takeOver(ctx context.Context, r *workflow.ClaimRequest) (claimed
 	}
 }
 
-// claim sends the statement of a claim.
+// claim sends the statement of a claim. since is since when the process has what it has claimed before by r, if any.
 func (s *Store) claim(
-	ctx context.Context, r *workflow.ClaimRequest, limit int,
+	ctx context.Context, r *workflow.ClaimRequest, limit int, since *time.Time,
 ) (claimed []workflow.Claimed, next time.Duration, err error) {
 	sql, args := s.sql.claim, []any{limit, r.Process, r.Nonce}
 	switch {
 	case r.From != "":
-		sql, args = s.sql.from, append(args, min(r.MostCrashes, math.MaxInt32), r.From)
+		sql, args = s.sql.from, append(args, min(r.MostCrashes, math.MaxInt32), r.From, since)
 	case r.Lease > 0:
-		sql, args = s.sql.lease, append(args, min(r.MostCrashes, math.MaxInt32), r.Lease.Microseconds())
+		sql, args = s.sql.lease, append(args, min(r.MostCrashes, math.MaxInt32), r.Lease.Microseconds(), since)
 	case r.Again != "":
 		sql, args = s.sql.again, append(args, r.Again)
 	}

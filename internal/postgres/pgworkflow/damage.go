@@ -52,8 +52,7 @@ func (s *Store) claimUnread(
 // without their documents. A run is left out if the condition of q on the documents does not select it.
 func (f *front) readAlone(ctx context.Context, w *where, brief []row) (page []row, err error) {
 	for _, r := range brief {
-		alone := w.with("m.id = ?::text", r.ID)
-		one, err := f.rows(ctx, f.sql.one, alone, documents, 1)
+		one, err := f.rows(ctx, f.sql.one, w.of(r.ID), documents, 1)
 		switch {
 		case pgstate.Corrupt(err):
 			r.unread = err

@@ -93,9 +93,9 @@ func (f *front) rows(ctx context.Context, list string, w *where, docs string, si
 // no part in it, so that the planner sees which index serves.
 func (f *front) selection(q *workflow.Query) (list string, w *where) {
 	w = new(where)
-	of := "true"
+	of, next := "true", "(m.workflow, m.status) > (k.workflow, k.status)"
 	if q.Workflow != "" {
-		of = "m.workflow = $1::text"
+		of, next = "m.workflow = $1::text", "m.workflow = $1::text AND m.status > k.status"
 		w = w.with("m.workflow = ?::text", q.Workflow)
 	}
 	if q.Status != "" {
@@ -110,18 +110,18 @@ func (f *front) selection(q *workflow.Query) (list string, w *where) {
 	if q.Input != nil {
 		w = w.with(inDocument+"m.input @> ?::jsonb", string(q.Input))
 	}
-	if q.ID != "" {
-		w = w.with("m.id = ?::text", q.ID)
-	}
 	switch {
 	case q.Event != "":
+		if q.ID != "" {
+			w = w.with("m.id = ?::text", q.ID)
+		}
 		w = w.with("m.event = ?::text", q.Event)
 		w = w.with(inDocument+"(m.match IS NULL OR ?::jsonb @> m.match)", orNull(q.Payload))
 		return f.sql.waiting, w
 	case q.ID != "":
-		return f.sql.one, w
+		return f.sql.one, w.of(q.ID)
 	}
-	return strings.ReplaceAll(f.sql.list, "{of}", of), w
+	return strings.NewReplacer("{of}", of, "{next}", next).Replace(f.sql.list), w
 }
 
 // inDocument begins a condition that reads a document.
@@ -138,6 +138,13 @@ func (w *where) with(condition string, args ...any) *where {
 	more := &where{append([]string(nil), w.conditions...), append([][]any(nil), w.args...)}
 	more.conditions, more.args = append(more.conditions, condition), append(more.args, args)
 	return more
+}
+
+// of returns w for one run. The statement needs its id as the first parameter.
+func (w *where) of(id string) *where {
+	return &where{
+		append([]string{"m.id = ?::text"}, w.conditions...), append([][]any{{id}}, w.args...),
+	}
 }
 
 // after returns w for the runs that follow last; if it is nil, for those of the first page.

@@ -16,7 +16,7 @@ import (
 //   - workflow_runs_key makes a start with a key the only one.
 //   - workflow_runs_list has the runs of a workflow and a status in the order of the contract. A list of all goes
 //     through the few pairs of these.
-//   - workflow_runs_event has the runs that wait for an event, the longest wait first.
+//   - workflow_runs_event has the runs of a workflow that wait for an event, the longest wait first.
 //   - workflow_runs_over has the runs that Sweep deletes, by the end of their retention. Together with
 //     workflow_runs_due it tells the greatest version that is kept.
 //
@@ -52,7 +52,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS {workflow_runs_key} ON {workflow_runs} (workfl
 
 CREATE INDEX IF NOT EXISTS {workflow_runs_list} ON {workflow_runs} (workflow, status, started DESC, id DESC);
 
-CREATE INDEX IF NOT EXISTS {workflow_runs_event} ON {workflow_runs} (event, since, id) WHERE event IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {workflow_runs_event} ON {workflow_runs} (event, workflow, since, id) WHERE event IS NOT NULL;
 
 CREATE INDEX IF NOT EXISTS {workflow_runs_over} ON {workflow_runs} (workflow, version, ({expires})) WHERE status <> 'running';
 

@@ -62,8 +62,8 @@ const (
 	hit     = `(m.event = $3::text AND ` + parked + ` AND (m.match IS NULL OR $4::jsonb @> m.match)) IS TRUE`
 	several = `(m.event = '*' AND ` + parked + `) IS TRUE`
 
-	// claimed are what scanClaimed reads.
-	claimed = `m.epoch, m.nonce, m.mail, clock_timestamp() AS now, {columns}, {documents}`
+	// claimed are what scanClaimed reads. The clock is at since.
+	claimed = `m.epoch, m.nonce, m.mail, m.since AS now, {columns}, {documents}`
 
 	// ready makes a process the owner of runs that nobody has to lose first. {ready} says of which.
 	ready = `
@@ -82,8 +82,9 @@ const (
 		SELECT z.next, z.lazy, u.* FROM (SELECT {next} AS next, {lazy} AS lazy) z LEFT JOIN u ON true
 		ORDER BY u.was`
 
-	// lost makes a process the owner of runs that other processes have lost. {whose} says of which. A run that made
-	// progress since it was lost before counts its crashes anew.
+	// lost makes a process the owner of runs that other processes have lost. {whose} says of which. $6 is since when
+	// the process has claimed some, if the statement is sent once more. A run that made progress since it was lost
+	// before counts its crashes anew.
 	lost = `
 		WITH {noted} d AS (
 			SELECT l.id, l.crashes, l.crashed, (
@@ -92,7 +93,7 @@ const (
 			FROM {definitions} CROSS JOIN LATERAL (
 				SELECT m.id, m.crashes, m.crashed FROM {workflow_runs} m
 				WHERE m.status = 'running' AND m.workflow = k.workflow AND m.version = k.version AND m.due IS NULL
-					AND m.owner <> '' AND {whose}
+					AND m.owner <> '' AND {whose} AND ($6::timestamptz IS NULL OR m.since < $6::timestamptz)
 				LIMIT $1::bigint FOR NO KEY UPDATE SKIP LOCKED
 			) l LIMIT $1::bigint
 		), e AS (
@@ -139,7 +140,7 @@ type queries struct {
 
 	list, waiting, one, steps, output, payload, input, counts string
 
-	sweep, unknown, expire string
+	sweep, unknown, expire, raise string
 }
 
 var templates = queries{
@@ -258,15 +259,15 @@ var templates = queries{
 	notify:   `SELECT {lazy} FROM (SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n) p`,
 	announce: `SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n`,
 
-	// {selected} is the condition of a page, and {of} its part that is about the workflow. There are few pairs of a
-	// workflow and a status. The first runs of each are the first of an index.
+	// {selected} is the condition of a page. There are few pairs of a workflow and a status, and the first runs of each
+	// are the first of an index. {of} says which pairs, and {next} which follow k.
 	list: `
 		WITH RECURSIVE k (workflow, status) AS (
 			(SELECT m.workflow, m.status FROM {workflow_runs} m WHERE {of} ORDER BY m.workflow, m.status LIMIT 1)
 			UNION ALL
 			SELECT n.* FROM k CROSS JOIN LATERAL (
 				SELECT m.workflow, m.status FROM {workflow_runs} m
-				WHERE {of} AND (m.workflow, m.status) > (k.workflow, k.status) ORDER BY m.workflow, m.status LIMIT 1
+				WHERE {next} ORDER BY m.workflow, m.status LIMIT 1
 			) n
 		), p AS (
 			SELECT l.id FROM k CROSS JOIN LATERAL (
@@ -276,11 +277,17 @@ var templates = queries{
 			) l ORDER BY l.started DESC, l.id DESC LIMIT {size}
 		)
 		SELECT {columns}, {documents} FROM p JOIN {workflow_runs} m ON m.id = p.id ORDER BY m.started DESC, m.id DESC`,
+	// A run has an event only while it is parked. If the condition said more, the planner would take another index.
 	waiting: `
 		SELECT {columns}, {documents} FROM {workflow_runs} m
-		WHERE m.status = 'running' AND ` + parked + ` AND {selected}
+		WHERE m.hold = '' AND {selected}
 		ORDER BY m.since, m.id LIMIT {size}`,
-	one: `SELECT {columns}, {documents} FROM {workflow_runs} m WHERE {selected} LIMIT {size}`,
+	// The id comes first. Else the condition might read a document of another run, which may be damaged.
+	one: `
+		WITH m AS MATERIALIZED (
+			SELECT * FROM {workflow_runs} WHERE id = $1::text
+		)
+		SELECT {columns}, {documents} FROM m WHERE {selected} LIMIT {size}`,
 	steps: `
 		SELECT * FROM (
 			SELECT name, idx, kind, outcome, error, attempts, until, signal, started, completed, {output}
@@ -330,6 +337,13 @@ var templates = queries{
 			DELETE FROM {workflow_definitions} WHERE at < now() - interval '2 days'
 		)
 		SELECT {lazy}`,
+
+	raise: `
+		WITH u AS (
+			UPDATE {workflow_runs} SET epoch = epoch + 1, owner = '', due = clock_timestamp()
+			WHERE status = 'running' AND owner <> '' RETURNING 1
+		)
+		SELECT count(*), {durable} FROM u`,
 }
 
 const (
@@ -376,7 +390,7 @@ func fillAll(d *pgstate.DB, fails bool) *queries {
 		&q.start, &q.known, &q.judged, &q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay, &q.park, &q.end,
 		&q.stop, &q.record, &q.why, &q.signal, &q.cancel, &q.pause,
 		&q.resume, &q.notify, &q.list, &q.waiting, &q.one, &q.steps, &q.output, &q.payload, &q.input, &q.counts,
-		&q.sweep, &q.unknown, &q.expire,
+		&q.sweep, &q.unknown, &q.expire, &q.raise,
 	}
 	pgstate.Fill(first, all...)
 	pgstate.Fill(names(d), all...)

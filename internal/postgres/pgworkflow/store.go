@@ -46,6 +46,7 @@ var (
 	_ workflow.Listener = (*Store)(nil)
 	_ lock.Beater       = (*Store)(nil)
 	_ store.Sweeper     = (*Store)(nil)
+	_ lock.Raiser       = (*Store)(nil)
 )
 
 // New returns a store on pool, and panics as pgstate.New does.

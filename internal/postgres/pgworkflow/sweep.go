@@ -23,6 +23,12 @@ func (s *Store) Sweep(ctx context.Context, limit int) (deleted int, err error) {
 	return deleted, s.error(ctx, "sweep", "", err)
 }
 
+// scanCount reads how many rows a statement has changed.
+func scanCount(from pgx.CollectableRow) (n int, err error) {
+	err = from.Scan(&n, nil)
+	return n, err
+}
+
 // sweepAll sends a statement until it finds no more, or has changed as many runs as limit. 0 means no limit.
 func (s *Store) sweepAll(ctx context.Context, sql string, limit int) (changed int, err error) {
 	for {
@@ -30,10 +36,7 @@ func (s *Store) sweepAll(ctx context.Context, sql string, limit int) (changed in
 		if limit > 0 {
 			most = min(most, limit-changed)
 		}
-		n, err := pgstate.One(ctx, s.db, func(from pgx.CollectableRow) (n int, err error) {
-			err = from.Scan(&n, nil)
-			return n, err
-		}, sql, most)
+		n, err := pgstate.One(ctx, s.db, scanCount, sql, most)
 		if changed += n; err != nil || n < most || changed == limit {
 			return changed, err
 		}

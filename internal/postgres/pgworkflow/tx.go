@@ -33,30 +33,31 @@ func (s *Store) WriteTx(
 	if err != nil {
 		return nil, err
 	}
-	wrote, known, err := s.writeIn(ctx, tx, &e)
-	if err == nil && wrote && !known {
+	wrote, rows, err := s.writeIn(ctx, tx, &e)
+	switch {
+	case err != nil:
+	case wrote && rows == len(e.Steps):
 		err = pgstate.CutOff(ctx, tx.Commit(ctx))
-		return nil, s.error(ctx, "write", e.Run, err)
-	}
-	if back := tx.Rollback(context.WithoutCancel(ctx)); err == nil {
-		err = back
-	}
-	if err == nil {
-		verdict, err = s.refusal(ctx, &e)
+	case wrote:
+		err = fmt.Errorf("%w: the journal has the step already", workflow.ErrInvalid)
+	default:
+		if err = tx.Rollback(context.WithoutCancel(ctx)); err == nil { // refusal may need the connection
+			verdict, err = s.refusal(ctx, &e)
+		}
 	}
 	return verdict, s.error(ctx, "write", e.Run, err)
 }
 
-// writeIn writes an entry in tx. known says that the journal has the outcomes already.
-func (s *Store) writeIn(ctx context.Context, tx pgx.Tx, e *workflow.Entry) (wrote, known bool, err error) {
-	var rows int
+// writeIn writes an entry in tx, and returns how many rows the journal has got.
+func (s *Store) writeIn(ctx context.Context, tx pgx.Tx, e *workflow.Entry) (wrote bool, rows int, err error) {
+	var n int
 	in := &front{db: s.db.In(tx), sql: s.sql, texts: s.texts}
 	calls := in.writes(nil, e, nil)
 	for i := range calls {
-		calls[i].read = each(func() { wrote, known = true, known || rows == 0 && len(e.Steps) > 0 }, &rows, nil)
+		calls[i].read = each(func() { wrote, rows = true, rows+n }, &n, nil)
 	}
 	err = in.pipe(ctx, calls)
-	return wrote, known, err
+	return wrote, rows, err
 }
 
 // refusal says why an entry was not written: nil if it has been written before.

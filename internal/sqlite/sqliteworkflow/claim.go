@@ -226,14 +226,19 @@ func (do run) firsts(ctx context.Context, definitions []workflow.Definition) ([]
 func (s *Store) withInputs(
 	ctx context.Context, st sqlitestore.Statements, claimed []workflow.Claimed,
 ) (whole []workflow.Claimed, err error) {
-	inputs, err := readInputs(ctx, st, claimed...)
+	do := run{sqlitestore.Alone(st), s.core}
+	ids := make([]string, len(claimed))
+	for i := range claimed {
+		ids[i] = claimed[i].ID
+	}
+	inputs, err := do.inputs(ctx, ids...)
 	if err != nil && !sqlitestore.Corrupt(err) {
 		return nil, err
 	}
 	for _, c := range claimed {
 		in := inputs[c.ID]
 		if in == nil { // SQLite has stopped at an input that it cannot read
-			alone, err := readInputs(ctx, st, c)
+			alone, err := do.inputs(ctx, c.ID)
 			if err != nil && !sqlitestore.Corrupt(err) {
 				return nil, err
 			}
@@ -250,19 +255,14 @@ func (s *Store) withInputs(
 	return whole, nil
 }
 
-func readInputs(
-	ctx context.Context, st sqlitestore.Statements, claimed ...workflow.Claimed,
-) (map[string]json.RawMessage, error) {
-	ids := make([]string, len(claimed))
-	for i := range claimed {
-		ids[i] = claimed[i].ID
-	}
+// inputs returns the inputs of runs by id. If SQLite cannot read one, it returns some, and the error.
+func (do run) inputs(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return nil, err
 	}
-	inputs := make(map[string]json.RawMessage, len(claimed))
-	rows, err := st[inputsSQL].QueryContext(ctx, string(list))
+	inputs := make(map[string]json.RawMessage, len(ids))
+	rows, err := do.Query(ctx, inputsSQL, string(list))
 	_, err = sqlitestore.Collect(rows, err, func(rows *sql.Rows) (id string, err error) {
 		var in []byte
 		err = rows.Scan(&id, &in)

@@ -101,3 +101,12 @@ func (do run) readWith(ctx context.Context, text string, ids ...string) (map[str
 	}
 	return all, err
 }
+
+// damaged returns the error of a call that concerns a run. After it has met what it cannot read, SQLite commits
+// nothing.
+func damaged(run string, err error) error {
+	if sqlitestore.Corrupt(err) {
+		return workflow.Damaged(run, err)
+	}
+	return err
+}

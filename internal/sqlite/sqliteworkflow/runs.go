@@ -65,6 +65,9 @@ func (c front) Runs(ctx context.Context, q workflow.Query) iter.Seq2[workflow.Ru
 func (do run) runs(ctx context.Context, q *workflow.Query, yield func(workflow.Run, error) bool) error {
 	left, after := q.Limit, begin(q)
 	for size := firstPage; ; size = mostPage {
+		if left > 0 && q.Input == nil {
+			size = min(size, left)
+		}
 		page, err := do.page(ctx, q, after, size)
 		if err != nil {
 			return err

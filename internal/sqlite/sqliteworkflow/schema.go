@@ -45,7 +45,7 @@ CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_due ON {prefix}workflow_runs (w
 CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_list ON {prefix}workflow_runs (workflow, status, started, id);
 CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_status ON {prefix}workflow_runs (status, started, id);
 CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_event ON {prefix}workflow_runs (event, since, id, workflow) WHERE event <> '';
-CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_expires ON {prefix}workflow_runs (expires) WHERE expires IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_over ON {prefix}workflow_runs (expires) WHERE expires IS NOT NULL;
 CREATE TABLE IF NOT EXISTS {prefix}workflow_inputs (
 	run   TEXT NOT NULL PRIMARY KEY,
 	input TEXT NOT NULL -- JSON
@@ -81,7 +81,6 @@ CREATE TABLE IF NOT EXISTS {prefix}workflow_definitions (
 	at       INTEGER NOT NULL, -- µs: when the process has said that it has the definition
 	PRIMARY KEY (workflow, version, process)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS {prefix}workflow_definitions_process ON {prefix}workflow_definitions (process);
 ` + sqliteprocess.Schema
 
 var layout = sqlitestore.Layout{
@@ -109,6 +108,7 @@ var layout = sqlitestore.Layout{
 		stopSQL, readSQL, briefSQL, allSQL, statusSQL, workflowSQL, bothSQL, eventSQL, stepsSQL, stepsBriefSQL,
 		stepAloneSQL, signalAloneSQL, countsSQL, expiredSQL, retireSQL, dropInputSQL, dropStepsSQL, dropSignalsSQL,
 		followingSQL, livingSQL, strandedSQL, holdUnknownSQL, failUnknownSQL, oldNoteSQL, forgetSQL,
+		raiseSQL,
 	}),
 }
 

@@ -53,7 +53,7 @@ func (c front) Send(
 		receipts, notes = make([]workflow.Receipt, len(messages)), nil
 		for i := range messages {
 			if receipts[i], err = do.send(ctx, &messages[i]); err != nil {
-				return err
+				return damaged(messages[i].Run, err)
 			}
 			if n, ok := noteOf(&messages[i], receipts[i]); ok && !slices.Contains(notes, n) {
 				notes = append(notes, n)

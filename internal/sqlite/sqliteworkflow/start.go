@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/internal/retention"
@@ -21,13 +22,8 @@ const (
 
 	inputSQL = `INSERT INTO {prefix}workflow_inputs (run, input) VALUES (?1, ?2)`
 
-	knownSQL = `
-		SELECT id, workflow, version, status, (SELECT input FROM {prefix}workflow_inputs WHERE run = id)
-		FROM {prefix}workflow_runs WHERE id = ?1`
-
-	keySQL = `
-		SELECT id, workflow, version, status, (SELECT input FROM {prefix}workflow_inputs WHERE run = id)
-		FROM {prefix}workflow_runs WHERE workflow = ?1 AND key = ?2`
+	knownSQL = `SELECT id, workflow, version, status FROM {prefix}workflow_runs WHERE id = ?1`
+	keySQL   = `SELECT id, workflow, version, status FROM {prefix}workflow_runs WHERE workflow = ?1 AND key = ?2`
 
 	// versionSQL finds the greatest version that a living process has, and the greatest of a run that is kept.
 	versionSQL = `
@@ -80,10 +76,19 @@ func (do run) known(ctx context.Context, n *workflow.NewRun) (s workflow.Started
 	if err == nil && k == nil {
 		k, err = sqlitestore.One(ctx, do.Runner, scanKnown, keySQL, n.Workflow, n.Key)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return s, err
+	case k == nil:
+		return s, fmt.Errorf("run %q was not added, and is not known", n.ID)
 	}
-	if k.workflow != n.Workflow || !same(k.input, n.Input) {
+	in, err := do.inputs(ctx, k.ID)
+	switch {
+	case sqlitestore.Corrupt(err):
+		return s, workflow.Damaged(k.ID, err)
+	case err != nil:
+		return s, err
+	case k.workflow != n.Workflow || !same(in[k.ID], n.Input):
 		return s, workflow.ErrKeyReused
 	}
 	return k.Started, nil
@@ -94,11 +99,10 @@ type known struct {
 	workflow.Started
 
 	workflow string
-	input    json.RawMessage
 }
 
 func scanKnown(rows *sql.Rows) (k known, err error) {
-	err = rows.Scan(&k.ID, &k.workflow, &k.Version, (*string)(&k.Status), (*[]byte)(&k.input))
+	err = rows.Scan(&k.ID, &k.workflow, &k.Version, (*string)(&k.Status))
 	return k, err
 }
 

@@ -1,6 +1,7 @@
 package sqliteworkflow
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 
@@ -49,12 +50,28 @@ func (s *Store) retire(ctx context.Context, st sqlitestore.Statements, limit int
 		if err != nil || len(expired) == 0 {
 			return deleted, err
 		}
-		n, err := s.retireBatch(ctx, st, expired, now)
+		n, err := s.retireAll(ctx, st, expired, now)
 		if deleted += n; err != nil {
 			return deleted, err
 		}
 	}
 	return deleted, nil
+}
+
+// retireAll deletes runs in one transaction. If one of them cannot be read, the others are deleted one by one.
+func (s *Store) retireAll(
+	ctx context.Context, st sqlitestore.Statements, expired []string, now int64,
+) (deleted int, err error) {
+	deleted, err = s.retireBatch(ctx, st, expired, now)
+	if !sqlitestore.Corrupt(err) {
+		return deleted, err
+	}
+	err = nil
+	for _, id := range expired {
+		n, failed := s.retireBatch(ctx, st, []string{id}, now)
+		deleted, err = deleted+n, cmp.Or(err, damaged(id, failed))
+	}
+	return deleted, err
 }
 
 // retireBatch deletes runs with all that belongs to them, unless another sweeper has deleted them.

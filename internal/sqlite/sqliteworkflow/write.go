@@ -55,7 +55,7 @@ func (s *Store) Write(ctx context.Context, entries []workflow.Entry) (verdicts [
 		verdicts = make([]error, len(entries))
 		for i := range entries {
 			if verdicts[i], _, err = do.enter(ctx, &entries[i]); err != nil {
-				return err
+				return damaged(entries[i].Run, err)
 			}
 		}
 		return nil

@@ -7,6 +7,7 @@
 //     decide whether some order of their calls explains all replies.
 //   - [RenewUnderLoad] renews hundreds of leases at once while others append, mark and steal.
 //   - [SnapshotModel] compares a snapshot store with [snapshot.Memory], call by call, and [RacingBegins] races Begins.
+//   - [WorkflowHistories] makes five owners work on one run, a quarter of the time under the fence of another.
 //   - [TurnLogModel] and [TurnLogHistories] do the like with a turn log.
 //
 // Every backend's tests call all of them. With HOLDFAST_SOAK=1 they run about thirty times longer.

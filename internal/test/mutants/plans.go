@@ -81,6 +81,14 @@ var plans = []plan{
 		pkg:    "./internal/sqlite/sqlitestream",
 		suites: []suite{{pkg: "./internal/test/stores/stream", skip: notSQLite + "|" + crashes}, onSQLite("stream")},
 	},
+	{
+		pkg: "./internal/sqlite/sqliteworkflow",
+		suites: []suite{
+			{pkg: "./internal/test/stores/workflow", skip: notSQLite + "|" + crashes},
+			onSQLite("workflow"),
+			{pkg: "./internal/test/stores/sqlite", run: "^TestFlow|^TestTornStep$"},
+		},
+	},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"},
 		{pkg: "./orchestrator/orchestratortest"},
@@ -124,6 +132,11 @@ var plans = []plan{
 	{
 		pkg:         "./internal/postgres/pginbox",
 		suites:      []suite{{pkg: "./internal/test/stores/inbox", skip: notPostgres + "|" + crashes}},
+		withServers: true,
+	},
+	{
+		pkg:         "./internal/postgres/pgworkflow",
+		suites:      []suite{{pkg: "./internal/test/stores/workflow", skip: notPostgres + "|" + crashes}},
 		withServers: true,
 	},
 	{

@@ -55,7 +55,8 @@ var changes = map[workflowtest.Change][]string{
 
 // stores are the stores with hooks, by database. Each is empty.
 var stores = map[string]func(t *testing.T) func(t *testing.T) hooked{
-	"sqlite": func(*testing.T) func(t *testing.T) hooked { return hookedFile },
+	"postgres": hookedPool,
+	"sqlite":   func(*testing.T) func(t *testing.T) hooked { return hookedFile },
 }
 
 // everywhere runs a part of the suite that needs hooks.

@@ -61,9 +61,14 @@ func hooks(db *sql.DB, s *sqliteworkflow.Store) hooked {
 func TestSQLiteDamaged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ run, step string }{
-		{"input = '{'", "output = '{'"}, {"input = CAST(x'ff' AS TEXT)", "output = CAST(x'ff' AS TEXT)"},
-		{"completed = 5", "outcome = 'odd'"}, {"hold = 'odd'", "kind = 'odd'"}, {"started = -1", "started = -1"},
-		{"version = 0", "idx = -1"}, {"started = 9e17", "completed = 9e17"}, {"input = ''", "output = ''"},
+		{"input = '{'", "output = '{'"},
+		{"input = CAST(x'ff' AS TEXT)", "output = CAST(x'ff' AS TEXT)"},
+		{"completed = 5", "outcome = 'odd'"},
+		{"hold = 'odd'", "kind = 'odd'"},
+		{"started = -1", "started = -1"},
+		{"version = 0", "idx = -1"},
+		{"started = 9e17", "completed = 9e17"},
+		{"input = ''", "output = ''"},
 	} {
 		t.Run(c.run, func(t *testing.T) {
 			t.Parallel()

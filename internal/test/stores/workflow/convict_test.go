@@ -1,0 +1,123 @@
+package workflow_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
+	"github.com/holdfast-go/holdfast/internal/suite"
+	"github.com/holdfast-go/holdfast/internal/test/pgtest"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/workflow"
+	"github.com/holdfast-go/holdfast/workflow/workflowtest"
+)
+
+// These statements look right, and break the contract. Each has the clause that it breaks, and pairs of texts.
+var convicted = map[string][]string{
+	"no fence":                   {"write-fenced", `epoch = $2::bigint AND nonce = $3::text AND`, `$2::bigint > 0 AND $3::text <> '' AND`},
+	"no nonce":                   {"write-fenced", `nonce = $3::text AND status`, `$3::text <> '' AND status`},
+	"who gave it back writes":    {"write-given-back", `AND owner <> ''`, ``},
+	"mail is not compared":       {"write-mail", `OR mail = $4::bigint)`, `OR true)`},
+	"a key forgets its input":    {"start-reused", `AND input = $3::jsonb)`, `AND $3::jsonb IS NOT NULL)`},
+	"two owners":                 {"claim", `m.due <= now()`, `(m.due IS NULL OR m.due <= now())`},
+	"a wait outlives its claim":  {"claim-wait", `hold = '', error = '', event = NULL, match = NULL`, `hold = '', error = ''`},
+	"claims are by id":           {"claim-order", `ORDER BY l.due, l.id LIMIT`, `ORDER BY l.id LIMIT`},
+	"Again is of all processes":  {"claim-again", `m.owner = $2::text AND m.nonce =`, `$2::text <> '' AND m.nonce =`},
+	"Again is of all nonces":     {"claim-again", `AND m.nonce = $4::text`, `AND $4::text <> ''`},
+	"a lease is over at once":    {"claim-lease", `m.since < now() - $5::bigint * interval '1 microsecond' AND`, `$5::bigint > 0 AND`},
+	"beats do not matter":        {"claim-lease-beats", `b.process = m.owner AND`, `false AND`},
+	"one crash too many":         {"crashes", `crashes >= $4::integer AS held`, `crashes > $4::integer AS held`},
+	"progress does not count":    {"crashes-progress", `CASE WHEN crashed = rows THEN crashes + 1 ELSE 1 END`, `crashes + 1`},
+	"a try is progress":          {"crashes-tries", `NOT IN ('retrying', 'late')`, `NOT IN ('late')`},
+	"Resume forgets no crash":    {"crashes-resumed", `, crashes = 0`, ``},
+	"a row that is over changes": {"rows-replaced", `o.outcome IN ('open', 'retrying')`, `o.outcome IN ('open', 'retrying', 'done')`},
+	"a late row stays":           {"record-counts-not", `(o.outcome = 'late' OR o.outcome IN`, `(o.outcome IN`},
+	"a deadline is forgotten":    {"rows-replaced", `coalesce(excluded.until, o.until)`, `excluded.until`},
+	"Started is of the end":      {"rows-replaced", `THEN excluded.started ELSE o.started`, `THEN excluded.started ELSE excluded.started`},
+	"a signal of another run":    {"rows-signal", `g.run = $1::text AND g.id = s.signal`, `$1::text <> '' AND g.id = s.signal`},
+	"a sleep is cut short":       {"park", `c.now + $6::bigint * interval '1 microsecond'`, `c.now + $6::bigint * interval '0.4 microsecond'`},
+	"a match is ignored":         {"signal-other", `$4::jsonb @> m.match`, `$4::jsonb IS NOT NULL`},
+	"a match is turned round":    {"match", `$4::jsonb @> m.match`, `$4::jsonb <@ m.match`},
+	"an unwanted signal is kept": {"signal-wanted", `o.hit OR NOT $5::boolean`, `o.hit OR $5::boolean IS NOT NULL`},
+	"a signal wakes nobody":      {"signal-consumed", `least(m.due, clock_timestamp())`, `m.due`},
+	"two waits sleep on":         {"signal-any", `o.hit OR o.looks`, `o.hit`},
+	"a pause fences nobody off":  {"write-again", `match = NULL, epoch = m.epoch + 1`, `match = NULL`},
+	"a journal is by index":      {"steps-order", `started, idx, name`, `idx, name`},
+	"oldest first":               {"runs-order", `m.started DESC, m.id DESC`, `m.started, m.id DESC`},
+	"waits are by id":            {"runs-event", `ORDER BY m.since, m.id`, `ORDER BY m.id`},
+	"waits are by start":         {"runs-event", `since = c.now, event`, `event`},
+}
+
+func TestConvicts(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) { onPostgres.TestConvicts(t, convicted) })
+}
+
+// tampered returns what makes stores whose statements are changed.
+func tampered(t *testing.T, pairs ...string) func() hooked {
+	return func() hooked {
+		p := pgtest.EmptyPool(t)
+		onPostgres.On(t, p, "")
+		return onPool(p, pgworkflow.New(pgtest.Tamper(p, pairs...), nil))
+	}
+}
+
+// These break the clauses about calls that meet an open change, and about long times.
+func TestPostgresConvictsHooked(t *testing.T) {
+	for name, c := range map[string][]string{
+		"a write takes no lock":      {"open-write", `OR mail = $4::bigint) FOR NO KEY UPDATE`, `OR mail = $4::bigint)`},
+		"a signal tells of the past": {"open-signal-over", `ELSE 'again' END`, `ELSE 'kept' END`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			trial := suite.Trial[workflowtest.OpeningStore]{Violations: workflowtest.OpeningViolations, Tries: 2}
+			open := tampered(t, c[1:]...)
+			trial.Convict(t, c[0], func() workflowtest.OpeningStore { return open() })
+		})
+	}
+	for name, c := range map[string][]string{
+		"a sweep comes early":         {"retention", `< now() AT TIME ZONE 'UTC'`, `< now() AT TIME ZONE 'UTC' + interval '1 hour'`},
+		"a sweep comes late":          {"retention", `< now() AT TIME ZONE 'UTC'`, `< now() AT TIME ZONE 'UTC' - interval '1 hour'`},
+		"a process is known an hour":  {"unknown-not", `n.at > now() - interval '1 day'`, `n.at > now() - interval '1 hour'`},
+		"who stops has known nothing": {"unknown-not", `clock_timestamp() - interval '5 minutes'`, `clock_timestamp() - interval '5 days'`},
+		"what is due is unknown":      {"unknown", `m.due < now() - interval '1 day'`, `m.due < now()`},
+		"a process lives for an hour": {"living", `at > now() - interval '5 minutes'`, `at > now() - interval '1 hour'`},
+		"a lease is longer":           {"lease", `m.since < now() - $5::bigint *`, `m.since < now() - 3 * $5::bigint *`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			trial := suite.Trial[workflowtest.AgingStore]{Violations: workflowtest.AgingViolations}
+			open := tampered(t, c[1:]...)
+			trial.Convict(t, c[0], func() workflowtest.AgingStore { return open() })
+		})
+	}
+}
+
+// Statements of SQLite that break the contract.
+func TestSQLiteConvicts(t *testing.T) {
+	for name, c := range map[string][]string{
+		"a wait outlives its claim": {"claim-wait", `due = NULL, event = '', match = NULL
+		WHERE id = ?1
+		RETURNING`, `due = NULL WHERE id = ?1 RETURNING`},
+		"Again is of all nonces":   {"claim-again", `AND nonce = ?4`, `AND ?4 <> ''`},
+		"a lease is over at once":  {"claim-lease", `AND since < ?3`, `AND ?3 > 0`},
+		"beats do not matter":      {"claim-lease-beats", `WHERE process = owner AND at >=`, `WHERE process = '' AND at >=`},
+		"a try is progress":        {"crashes-tries", `outcome <> 'retrying' AND`, ``},
+		"Resume forgets no crash":  {"crashes-resumed", `, crashes = 0`, ``},
+		"a deadline is forgotten":  {"rows-replaced", `coalesce(excluded.until, until)`, `excluded.until`},
+		"a signal of another run":  {"rows-signal", `taken = 1 WHERE run = ?1 AND`, `taken = 1 WHERE ?1 <> '' AND`},
+		"a signal does not count":  {"claim", `SET mail = mail + 1 WHERE`, `SET mail = mail WHERE`},
+		"a signal wakes nobody":    {"signal-consumed", `due = min(due, ?2)`, `due = coalesce(due, ?2)`},
+		"a pause fences nobody":    {"write-again", "match = NULL,\n\t\t\tepoch = epoch + 1", `match = NULL`},
+		"a start forgets its keys": {"start-key", `WHERE workflow = ?1 AND key = ?2`, `WHERE workflow = ?1 AND key = ?2 AND status = 'running'`},
+		"waits are by start":       {"runs-event", `match = ?4, since = ?5`, `match = ?4, since = since + 0 * ?5`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			trial := suite.Trial[workflow.Store]{Violations: workflowtest.Violations, Tries: 2}
+			trial.Convict(t, c[0], func() workflow.Store {
+				_, db := sqlitetest.Tamper(t, testenv.SQLite(t), c[1:]...)
+				return onSQLite(t, db, "")
+			})
+		})
+	}
+}

@@ -1,0 +1,343 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/internal/test/pgtest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/workflow"
+)
+
+// A caller makes calls that have to succeed.
+type caller struct {
+	t *testing.T
+	workflow.Store
+}
+
+func (c caller) start(runs ...workflow.NewRun) func() error {
+	return func() error { _, err := c.Start(c.t.Context(), runs); return err }
+}
+
+func (c caller) send(m ...workflow.Message) func() error {
+	return func() error { _, err := c.Send(c.t.Context(), m); return err }
+}
+
+// write writes entries, each of which has the verdict want.
+func (c caller) write(want error, entries ...workflow.Entry) func() error {
+	return func() error {
+		verdicts, err := c.Write(c.t.Context(), entries)
+		for _, v := range verdicts {
+			if v != want { //nolint:errorlint // verdicts are as they are
+				return fmt.Errorf("verdict %w, want %w", v, want)
+			}
+		}
+		return err
+	}
+}
+
+// claim claims as many runs as want.
+func (c caller) claim(want int, r workflow.ClaimRequest) func() error {
+	return func() error {
+		claimed, _, err := c.Claim(c.t.Context(), r)
+		if err == nil && len(claimed) != want {
+			err = fmt.Errorf("%d are claimed, want %d", len(claimed), want)
+		}
+		return err
+	}
+}
+
+// list reads as many runs as most, and wants as many.
+func (c caller) list(q workflow.Query, most, want int) func() error {
+	return pages(c.t, c.Store, q, most, want)
+}
+
+func pages(t *testing.T, s workflow.Front, q workflow.Query, most, want int) func() error {
+	return func() error {
+		n := 0
+		for _, err := range s.Runs(t.Context(), q) {
+			if err != nil {
+				return err
+			}
+			if n++; n == most {
+				break
+			}
+		}
+		if n != want {
+			return fmt.Errorf("%d runs, want %d", n, want)
+		}
+		return nil
+	}
+}
+
+func (c caller) steps(run string, want int) func() error { return journal(c.t, c.Store, run, want) }
+
+func journal(t *testing.T, s workflow.Front, run string, want int) func() error {
+	return func() error {
+		n := 0
+		for _, err := range s.Steps(t.Context(), run) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		if n != want {
+			return fmt.Errorf("%d steps, want %d", n, want)
+		}
+		return nil
+	}
+}
+
+func (c caller) sweep(limit int) func() error {
+	return func() error { _, err := c.Sweep(c.t.Context(), limit); return err }
+}
+
+// keyed is a run with a key that nobody owns.
+func keyed(id, key string) workflow.NewRun {
+	return workflow.NewRun{ID: id, Workflow: "w", Version: 1, Input: json.RawMessage(`{"n":1}`), Key: key}
+}
+
+func taking(signal string) workflow.Step {
+	st := stepOf("wait " + signal)
+	st.Name, st.Kind, st.Signal = "wait-"+signal, workflow.KindWait, signal
+	return st
+}
+
+// The test counts at the server what each call costs.
+func TestPostgresStatements(t *testing.T) {
+	t.Parallel()
+	server, _, s := onPostgres.Private(t, &testenv.Options{Count: true})
+	c := caller{t, s}
+	cost := pgtest.Costs(t, server)
+	cost("first call of a store", 2, c.start(begun("r")))
+	cost("a run", 1, c.start(begun("other")))
+	cost("a run that nobody owns", 1, c.start(keyed("due", "k")))
+	cost("a run that is known", 2, c.start(keyed("due2", "k")))
+	cost("two runs", 4, c.start(begun("x"), begun("y")))
+	cost("a step", 1, c.write(nil, entryOf("r", workflow.Stay, stepOf("1"))))
+	cost("three outcomes of a run", 1, c.write(nil, entryOf("r", workflow.Stay, stepOf("2"), stepOf("3"), stepOf("4"))))
+	cost("steps of three runs", 3, c.write(nil, entryOf("r", workflow.Stay, stepOf("5")),
+		entryOf("x", workflow.Stay, stepOf("1")), entryOf("y", workflow.Stay, stepOf("1"))))
+	refused := entryOf("r", workflow.Stay, stepOf("6"))
+	refused.Fence.Nonce = "other"
+	cost("a step of another owner", 2, c.write(lock.ErrFenced, refused))
+	cost("a signal", 1, c.send(signalTo("r", "1")))
+	cost("a signal once more", 1, c.send(signalTo("r", "1")))
+	cost("two signals", 2, c.send(signalTo("r", "2"), signalTo("x", "2")))
+	cost("a signal to nobody", 1, c.send(signalTo("nobody", "1")))
+	cost("a wait that takes a signal", 1, c.write(nil, entryOf("r", workflow.Stay, taking("1"))))
+	cost("a run that is parked", 1, c.write(nil, entryOf("other", workflow.Park, stepOf("1"))))
+	cost("the same once more", 2, c.write(nil, entryOf("other", workflow.Park, stepOf("1"))))
+	cost("the end of a run, with a step", 1, c.write(nil, entryOf("x", workflow.End, stepOf("2"))))
+	cost("a late row", 1, c.write(nil, entryOf("x", workflow.Record, stepOf("3"))))
+	cost("a claim", 1, c.claim(1, claimOf("b")))
+	cost("a claim of nothing, and when the next one is due", 1, c.claim(0, claimOf("b")))
+	from, again, lease, forget := claimOf("c"), claimOf("c"), claimOf("c"), claimOf("c")
+	from.From, again.Again, lease.Lease, forget.Lease, forget.Definitions = "b", "n", time.Hour, time.Hour, nil
+	cost("a claim from another process", 1, c.claim(1, from))
+	cost("a claim again", 1, c.claim(1, again))
+	cost("a lease", 1, c.claim(0, lease))
+	cost("the end of a process", 1, c.claim(0, forget))
+	cost("pause, resume and cancel", 3, c.send(workflow.Message{Run: "r", Action: workflow.Pause},
+		workflow.Message{Run: "r", Action: workflow.Resume}, workflow.Message{Run: "r", Action: workflow.Cancel}))
+	cost("a run", 1, c.list(workflow.Query{ID: "r"}, 1, 1))
+	cost("a list", 1, c.list(workflow.Query{}, 100, 5))
+	cost("a journal", 1, c.steps("r", 7))
+	cost("counts", 1, func() error { _, err := s.Counts(t.Context()); return err })
+	cost("a sweep", 3, c.sweep(0))
+}
+
+// A run of ten steps costs eleven statements.
+func TestPostgresStatementsOfRun(t *testing.T) {
+	t.Parallel()
+	server, _, s := onPostgres.Private(t, &testenv.Options{Count: true})
+	c := caller{t, s}
+	check(t, c.start(begun("warm"))())
+	pgtest.Costs(t, server)("a run of ten steps", 11, func() error {
+		check(t, c.start(begun("r"))())
+		for i := range 9 {
+			check(t, c.write(nil, entryOf("r", workflow.Stay, stepOf(fmt.Sprint(i))))())
+		}
+		return c.write(nil, entryOf("r", workflow.End, stepOf("9")))()
+	})
+}
+
+// What the calls cost does not depend on how many runs there are. PostgreSQL need not have statistics.
+func TestPostgresManyRuns(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
+	s := onPostgres.On(t, p, "")
+	addMany(t, p)
+	pgtest.Blocks(t, server, p, 250, func(statistics string) map[string]func(n int) {
+		m := many{caller{t, s}, statistics[:1]}
+		all := m.writes()
+		maps.Copy(all, m.reads())
+		return all
+	})
+}
+
+// addMany adds runs as the store would have left them. Most are over, and some wait. One in ten thousand has failed.
+func addMany(t *testing.T, p *pgxpool.Pool) {
+	t.Helper()
+	pgtest.Exec(t, p, `
+		INSERT INTO holdfast_workflow_runs (
+			id, workflow, version, status, due, event, key, owner, since, retention, started, completed, input, output)
+		SELECT 'r' || i, 'w' || i % 3, 1 + i % 2, s, CASE WHEN s = 'running' THEN timestamptz 'infinity' END,
+			CASE WHEN s = 'running' THEN 'e' END, CASE WHEN i % 2 = 0 THEN 'k' || i END, '', at, 365, at,
+			CASE WHEN s <> 'running' THEN at END, '{"n":1}', '1'
+		FROM (
+			SELECT i, now() - i * interval '1 s' AS at, CASE WHEN i % 20 = 0 THEN 'running'
+				WHEN i % 10000 = 1 THEN 'failed' ELSE 'completed' END AS s
+			FROM generate_series(0, 119999) i
+		) f`)
+	pgtest.Exec(t, p, `
+		INSERT INTO holdfast_workflow_steps (
+			run, name, idx, kind, outcome, attempts, signal, started, completed, error, output)
+		SELECT 'r' || i, 's', 0, 'run', 'done', 1, '', now(), now(), '', '1' FROM generate_series(0, 119999) i`)
+}
+
+// many makes calls beside many runs. known tells what PostgreSQL knows of them.
+type many struct {
+	caller
+	known string
+}
+
+func (m many) id(what string, n int) string { return fmt.Sprint(what, n, m.known) }
+
+func (m many) do(f func() error) func(int) {
+	return func(int) {
+		if err := f(); err != nil {
+			m.t.Error(err)
+		}
+	}
+}
+
+// own starts a run and calls f with it.
+func (m many) own(what string, f func(id string) func() error) func(n int) {
+	return func(n int) {
+		check(m.t, m.start(begun(m.id(what, n)))())
+		check(m.t, f(m.id(what, n))())
+	}
+}
+
+func (m many) next(next workflow.Next) func(id string) func() error {
+	return func(id string) func() error { return m.write(nil, entryOf(id, next, stepOf("s"))) }
+}
+
+func (m many) writes() map[string]func(n int) {
+	known := workflow.NewRun{ID: "new", Workflow: "w0", Input: json.RawMessage(`{"n":1}`), Key: "k6"}
+	three := claimOf("b")
+	three.Definitions = []workflow.Definition{
+		{Workflow: "w0", Version: 1}, {Workflow: "w1", Version: 2}, {Workflow: "w", Version: 1},
+	}
+	from, lease := three, three
+	from.From, lease.Lease = "nobody", time.Hour
+	return map[string]func(n int){
+		"start": func(n int) { check(m.t, m.start(keyed(m.id("start", n), m.id("key", n)))()) },
+		"start without a version": func(n int) {
+			r := keyed(m.id("v0", n), "")
+			r.Version = 0
+			check(m.t, m.start(r)())
+		},
+		"start of a known key": m.do(m.start(known)),
+		"start and step":       m.own("step", m.next(workflow.Stay)),
+		"start and park":       m.own("park", m.next(workflow.Park)),
+		"start and end":        m.own("end", m.next(workflow.End)),
+		"start and claim": func(n int) {
+			check(m.t, m.start(keyed(m.id("claim", n), ""))())
+			if claimed, _, err := m.Claim(m.t.Context(), three); err != nil || len(claimed) == 0 {
+				m.t.Errorf("claimed %v, %v", claimed, err)
+			}
+		},
+		"claim from nobody":          m.do(m.claim(0, from)),
+		"lease":                      m.do(m.claim(0, lease)),
+		"signal":                     func(n int) { check(m.t, m.send(signalTo(fmt.Sprint("r", 40*(n+1)), m.id("s", n)))()) },
+		"a sweep that finds nothing": m.do(m.sweep(1000)),
+	}
+}
+
+func (m many) reads() map[string]func(n int) {
+	pages := func(q workflow.Query, most, want int) func(int) { return m.do(m.list(q, most, want)) }
+	failed := workflow.Query{Status: workflow.Failed}
+	failed1 := workflow.Query{Status: workflow.Failed, Workflow: "w1"}
+	return map[string]func(n int){
+		"one run":                   pages(workflow.Query{ID: "r77"}, 1, 1),
+		"first page":                pages(workflow.Query{}, 10, 10),
+		"first page of a workflow":  pages(workflow.Query{Workflow: "w1"}, 10, 10),
+		"failed runs":               pages(failed, 100, 12),
+		"failed runs of a workflow": pages(failed1, 100, 4),
+		"a page in the middle":      pages(workflow.Query{Workflow: "w1", Until: time.Now().Add(-8 * time.Hour)}, 10, 10),
+		"who waits longest":         pages(workflow.Query{Workflow: "w0", Event: "e"}, 1, 1),
+		"the journal of a run":      m.do(m.steps("r78", 1)),
+	}
+}
+
+// If no vacuum comes, the versions that a run leaves behind when it is parked and claimed cost the next claim little.
+func TestPostgresDeadVersions(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
+	s := onPostgres.On(t, p, "")
+	check(t, caller{t, s}.start(keyed("r", ""))())
+	for range 4000 {
+		claimed, _, err := s.Claim(t.Context(), claimOf("a"))
+		check(t, err)
+		e := entryOf("r", workflow.Park)
+		e.Fence, e.After = claimed[0].Fence, 1
+		check(t, caller{t, s}.write(nil, e)())
+	}
+	before := server.Blocks()
+	check(t, caller{t, s}.claim(1, claimOf("a"))())
+	if blocks := server.Blocks() - before; blocks > 200 {
+		t.Errorf("a claim touches %d blocks", blocks)
+	} else {
+		t.Logf("a claim touches %d blocks, and the table has %d KiB", blocks,
+			pgtest.Value[int](t, p, "SELECT pg_total_relation_size('holdfast_workflow_runs') / 1024"))
+	}
+}
+
+// If the server does not wait for its disk by default, all calls do that promise something. A claim promises nothing.
+func TestPostgresDurable(t *testing.T) {
+	t.Parallel()
+	_, p, s := onPostgres.Private(t, &testenv.Options{Settings: pgtest.Lazy()})
+	c := caller{t, s}
+	pgtest.Durable(t, p, func(n int, call func(what string, do func() error)) {
+		id := func(what string) string { return fmt.Sprint(what, n) }
+		call("start", c.start(begun(id("r"))))
+		call("start of a known run", c.start(begun(id("r"))))
+		call("start of two", c.start(begun(id("x")), begun(id("y"))))
+		call("start of one that is due", c.start(keyed(id("due"), id("k"))))
+		call("step", c.write(nil, entryOf(id("r"), workflow.Stay, stepOf("s"))))
+		call("steps", c.write(nil, entryOf(id("x"), workflow.Stay, stepOf("s")), entryOf(id("y"), workflow.Stay)))
+		call("signal", c.send(signalTo(id("r"), "1")))
+		call("signal once more", c.send(signalTo(id("r"), "1")))
+		unwanted := signalTo(id("r"), "2")
+		unwanted.Wanted = true
+		call("unwanted signal", c.send(unwanted))
+		call("wait that takes a signal", c.write(nil, entryOf(id("r"), workflow.Stay, taking("1"))))
+		call("claim", c.claim(1, claimOf("b")))
+		for _, a := range []workflow.Action{workflow.Pause, workflow.Resume, workflow.Cancel} {
+			call(string(a), c.send(workflow.Message{Run: id("x"), Action: a}))
+		}
+		call("refused step", c.write(workflow.ErrOver, entryOf(id("x"), workflow.Stay, stepOf("t"))))
+		call("late row", c.write(nil, entryOf(id("x"), workflow.Record, stepOf("late"))))
+		call("park", c.write(nil, entryOf(id("y"), workflow.Park)))
+		call("park once more", c.write(nil, entryOf(id("y"), workflow.Park)))
+		call("end", c.write(nil, entryOf(id("r"), workflow.End, stepOf("last"))))
+		from := claimOf("c")
+		from.From = "b"
+		call("claim from another", c.claim(1, from))
+		call("raise", func() error { _, err := s.(lock.Raiser).Raise(t.Context(), time.Time{}); return err })
+		check(t, c.send(workflow.Message{Run: id("due"), Action: workflow.Cancel},
+			workflow.Message{Run: id("y"), Action: workflow.Cancel})())
+		pgtest.Exec(t, p, "UPDATE holdfast_workflow_runs SET completed = completed - interval '31 days'")
+		call("sweep", c.sweep(0))
+	}, "claim", "claim from another", "sweep")
+}
