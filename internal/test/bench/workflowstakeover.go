@@ -33,7 +33,7 @@ const beatsBegin = 3 * time.Second
 
 // orphans returns a workflow whose step does fn.
 func orphans(fn func(context.Context) error) *flow.Workflow[string, string] {
-	return flow.New("orphans", 1, func(r *flow.Run, _ string) (string, error) { return "", flow.Do(r, "go on", fn) })
+	return flow.New("orphans", 1, func(r *flow.Run, _ string) (string, error) { return "", flow.Do(r, "go-on", fn) })
 }
 
 // own owns runs until it is killed. It prints a line when all their steps have begun.
@@ -63,7 +63,11 @@ func own(ctx context.Context) error {
 		if _, err := w.Start(ctx, workflow.NewClient(front), "", nil); err != nil {
 			return err
 		}
-		<-begun
+		select {
+		case <-begun:
+		case <-time.After(time.Minute):
+			return errors.New("a run does not begin")
+		}
 	}
 	fmt.Println("begun")
 	<-ctx.Done()
