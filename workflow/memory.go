@@ -96,7 +96,9 @@ func (m *Memory) Start(ctx context.Context, runs []NewRun) ([]Started, error) {
 		return nil, err
 	}
 	m.mu.Lock()
-	defer m.tell(Note{})
+	if slices.ContainsFunc(runs, func(n NewRun) bool { return n.Owner == "" }) {
+		defer m.tell(Note{})
+	}
 	defer m.mu.Unlock()
 	m.open()
 	started := make([]Started, len(runs))

@@ -20,8 +20,11 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 	}
 	started := make([]workflow.Started, len(runs))
 	err := f.start(ctx, runs, started)
-	if err == nil && slices.ContainsFunc(started, func(s workflow.Started) bool { return s.New }) {
-		err = f.note(ctx, workflow.Note{})
+	for i := range started {
+		if err == nil && started[i].New && runs[i].Owner == "" { // what is owned is nobody's else to look for
+			err = f.note(ctx, workflow.Note{})
+			break
+		}
 	}
 	if err != nil {
 		return nil, f.error(ctx, "start", "", err)
@@ -89,7 +92,11 @@ func (f *front) startAll(ctx context.Context, runs []workflow.NewRun, started []
 func (f *front) starts(n *workflow.NewRun, s *workflow.Started) call {
 	var version int
 	days := retention.Days(n.RetentionDays, retention.MostDays(f.most))
-	return call{f.sql.start, []any{
+	sql := f.sql.start
+	if n.Version == 0 {
+		sql = f.sql.startNewest
+	}
+	return call{sql, []any{
 		n.ID, n.Workflow, n.Version, orNull(n.Input), n.Key, days, n.Delay.Microseconds(), n.Owner, n.Fence.Epoch,
 		n.Fence.Nonce,
 	}, each(func() {

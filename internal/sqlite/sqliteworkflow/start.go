@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/internal/retention"
@@ -45,7 +46,9 @@ func (c front) Start(ctx context.Context, runs []workflow.NewRun) (started []wor
 	if err != nil {
 		return nil, err
 	}
-	c.note(workflow.Note{})
+	if slices.ContainsFunc(runs, func(n workflow.NewRun) bool { return n.Owner == "" }) {
+		c.note(workflow.Note{})
+	}
 	return started, nil
 }
 
