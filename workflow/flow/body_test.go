@@ -483,3 +483,31 @@ func TestStrictBesideBranch(t *testing.T) {
 		w.completed(id, "[1,2]")
 	})
 }
+
+// A cutOff database cuts off each transaction at its commit.
+type cutOff struct{}
+
+func (cutOff) WriteTx(_ context.Context, f func(tx any) (workflow.Entry, error)) (verdict, err error) {
+	if _, err := f(nil); err != nil {
+		return nil, err
+	}
+	return nil, errCut
+}
+
+// A step whose transaction is cut off again and again is tried again at ever longer intervals, whatever its policy.
+func TestStepTxCutOff(t *testing.T) {
+	inBubble(t, func(w *world) {
+		calls := 0
+		w.run(w.store, nil, flow.New("cut", 1, func(r *flow.Run, _ any) (any, error) {
+			return flow.StepTx(r, "tx", cutOff{}, func(context.Context, any) (int, error) {
+				calls++
+				return 1, nil
+			}, flow.Retry{})
+		}))
+		id := w.start("cut", nil, nil)
+		time.Sleep(time.Hour)
+		if run := w.get(id); run.Status != workflow.Running || run.Hold != "" || calls < 60 || calls > 70 {
+			t.Errorf("%d calls, %+v", calls, run)
+		}
+	})
+}
