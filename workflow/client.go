@@ -154,8 +154,8 @@ type Awaiter interface {
 }
 
 // Await returns a run when it is over. For a run of an engine in this process it costs nothing. Otherwise it looks
-// again and again, with pauses of up to a second. What an engine in this process returns may lack Started and Completed,
-// which are times of the store.
+// again and again, with pauses of up to a second. What an engine in this process returns may lack Started and
+// Completed, which are times of the store.
 func (c *Client) Await(ctx context.Context, run string) (Run, error) {
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if a, ok := c.front.(Awaiter); ok {

@@ -440,9 +440,8 @@ func TestEndWithoutStore(t *testing.T) {
 // An engine with more workers than a claim takes claims nevertheless.
 func TestManyWorkers(t *testing.T) {
 	inBubble(t, func(w *world) {
-		w.run(w.store, &flow.Options{Workers: 2 * workflow.MaxBatch}, flow.New("one", 1, func(*flow.Run, any) (any, error) {
-			return nil, nil
-		}))
+		def := flow.New("one", 1, func(*flow.Run, any) (any, error) { return nil, nil })
+		w.run(w.store, &flow.Options{Workers: 2 * workflow.MaxBatch}, def)
 		id := w.start("one", nil, nil)
 		time.Sleep(time.Hour)
 		if run := w.get(id); run.Status != workflow.Completed {
