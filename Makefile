@@ -34,7 +34,7 @@ LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$
 # engines.
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
 ONE_CALLER := CrashEverywhere|LateCopy|LostReply
-PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|KillEverywhere|KillEverywhere|OnceKilled|OnceStopped|OnceVendorFails|Processes|RollingRestart|StopEverywhere|Takeover|TakeoverOfManyKilled|TurnInStep|TurnLogKilled|TxProcessKilled|TxProcessStopped
+PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|KillEverywhere|OnceKilled|OnceStopped|OnceVendorFails|Processes|RollingRestart|StopEverywhere|Takeover|TakeoverOfManyKilled|TurnInStep|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^TestInstances$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETTING)
 

@@ -235,7 +235,8 @@ func (e *Engine) sleep(ctx context.Context) (idle bool) {
 }
 
 // skips reports whether an idle engine does something else in place of a claim. Among processes that own nothing, each
-// makes one statement in one Poll: in turn it claims, looks for others that beat, and looks for what they have left.
+// makes one statement in one Poll: in turn it claims, and looks for what others have left. When another process begins
+// to beat, it says so.
 func (e *Engine) skips(ctx context.Context, turn *int) bool {
 	if ctx.Err() != nil {
 		return false
@@ -247,13 +248,9 @@ func (e *Engine) skips(ctx context.Context, turn *int) bool {
 		}
 		return false
 	}
-	switch *turn % 3 {
-	case 0:
-		e.member.Look()
-		return true
-	case 1:
-		e.leases(ctx)
-		return true
+	if *turn%2 == 0 {
+		return false
 	}
-	return false
+	e.leases(ctx)
+	return true
 }

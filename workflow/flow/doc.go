@@ -28,7 +28,7 @@
 //     run sleeps, waits, fails or ends. With Options.Eager it is durable before Step returns.
 //   - A run that sleeps or waits is a row. It costs no goroutine, no memory and no statement until it is due.
 //   - A process that dies loses no step whose successor had begun. Another process goes on within Options.DeadAfter if
-//     the process had beaten, and within Options.Lease if it died before its first beat.
+//     the process had beaten, and within Options.Lease and two Polls if it died before its first beat.
 //   - A process that stood still and goes on writes nothing any more to runs that others took over.
 //
 // # When code changes

@@ -19,8 +19,8 @@ var (
 	// errInput says that the body was not called.
 	errInput = errors.New("flow: the input does not decode")
 
-	errOutside = fmt.Errorf("%w: the run was given back, or its body has ended: a verb is called in a deferred "+
-		"function, or in a goroutine that the body has left", workflow.ErrInvalid)
+	errOutside = fmt.Errorf("%w: the run was given back, or its body has ended: "+
+		"a verb is called in a deferred function, or in a goroutine that the body has left", workflow.ErrInvalid)
 
 	errLeft = fmt.Errorf("%w: the body ended while a verb of its Run was running in another goroutine: use flow.Go",
 		workflow.ErrInvalid)
@@ -33,8 +33,8 @@ func beside(what, name string) error {
 	if name != "" {
 		what += fmt.Sprintf(" %q", name)
 	}
-	return fmt.Errorf("%w: %s is called while another verb of its Run is running: use flow.Go, and the Run of the "+
-		"branch", workflow.ErrInvalid, what)
+	return fmt.Errorf("%w: %s is called while another verb of its Run is running: "+
+		"use flow.Go, and the Run of the branch", workflow.ErrInvalid, what)
 }
 
 // RetryAfter marks an error with the time after which another attempt may help, as a Retry-After header says. It

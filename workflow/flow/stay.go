@@ -408,7 +408,8 @@ func (x *stay) entry(end *ending) workflow.Entry {
 	e := workflow.Entry{Steps: x.rest, Mail: -1}
 	parked, drift := x.parked, x.drift
 	x.mu.Unlock()
-	if end.err != nil && x.ctx.Err() != nil { // the process shuts down, and the body heeds that: nothing has failed
+	// If the process shuts down, and the body heeds its context, nothing has failed.
+	if end.err != nil && x.ctx.Err() != nil {
 		parked = append(parked, parking{after: soon})
 	}
 	if drift == nil && len(parked) == 0 && end.returned {
@@ -424,7 +425,8 @@ func (x *stay) entry(end *ending) workflow.Entry {
 			parked[i].join(&e)
 		}
 	case end.err != nil:
-		if p, ok := end.err.(*panicError); ok { //nolint:errorlint // no method of the program's error is called
+		//nolint:errorlint // methods of the program's errors are not called here
+		if p, ok := end.err.(*panicError); ok {
 			x.log().Error("body panicked", "err", textOf(p), "stack", string(p.stack))
 		}
 		e.Next, e.Status, e.Error = workflow.End, workflow.Failed, textOf(end.err)

@@ -40,7 +40,7 @@ const (
 			WHERE (o.outcome = 'late' OR o.outcome IN ('open', 'retrying')
 					AND (excluded.outcome <> o.outcome OR excluded.attempts > o.attempts))
 				AND excluded.outcome <> 'late'
-			RETURNING o.name, o.signal
+			{returning}
 		)`
 
 	// take notes which waits have taken signals.
@@ -112,6 +112,20 @@ const (
 		)
 		SELECT NULL::bigint, z.lazy, u.* FROM (SELECT {lazy} AS lazy) z LEFT JOIN u ON true`
 
+	// newest is the version of a start without one. $3 is 0.
+	newest = `coalesce(nullif($3::integer, 0), (
+				SELECT max(version) FROM {workflow_definitions}
+				WHERE workflow = $2::text AND at > now() - interval '5 minutes'
+			), (
+				SELECT max(version) FROM (
+					(SELECT version FROM {workflow_runs} WHERE workflow = $2::text AND status = 'running'
+						ORDER BY workflow DESC, version DESC LIMIT 1)
+					UNION ALL
+					(SELECT version FROM {workflow_runs} WHERE workflow = $2::text AND status <> 'running'
+						ORDER BY workflow DESC, version DESC LIMIT 1)
+				) v
+			), 1)`
+
 	// pairs are the workflows and versions of the runs that {which} selects. There are few, so it looks for each.
 	pairs = `
 		WITH RECURSIVE k (workflow, version) AS (
@@ -128,7 +142,7 @@ const (
 // queries holds the statements of one store, with its table names filled in. The statements of a claim have places
 // left.
 type queries struct {
-	start, known, judged string
+	start, startNewest, known, judged string
 
 	claim, again, from, lease, forget string
 
@@ -144,21 +158,12 @@ type queries struct {
 }
 
 var templates = queries{
-	// A start without a version has the greatest that a living process has, else the greatest that is kept.
+	// {version} is what the caller says. Without a version, a run has the greatest that a living process has, else the
+	// greatest that is kept. That is another statement: if it were a condition in this one, PostgreSQL would plan it
+	// anew in each execution.
 	start: `
 		INSERT INTO {workflow_runs} (id, workflow, version, input, key, retention, started, since, due, owner, epoch, nonce)
-		SELECT $1::text, $2::text, coalesce(nullif($3::integer, 0), (
-				SELECT max(version) FROM {workflow_definitions}
-				WHERE workflow = $2::text AND at > now() - interval '5 minutes'
-			), (
-				SELECT max(version) FROM (
-					(SELECT version FROM {workflow_runs} WHERE workflow = $2::text AND status = 'running'
-						ORDER BY workflow DESC, version DESC LIMIT 1)
-					UNION ALL
-					(SELECT version FROM {workflow_runs} WHERE workflow = $2::text AND status <> 'running'
-						ORDER BY workflow DESC, version DESC LIMIT 1)
-				) v
-			), 1),
+		SELECT $1::text, $2::text, {version},
 			$4::jsonb, nullif($5::text, ''), $6::integer, c.now, c.now,
 			CASE WHEN $8::text = '' THEN c.now + $7::bigint * interval '1 microsecond' END, $8::text, $9::bigint, $10::text
 		FROM (SELECT clock_timestamp() AS now) c
@@ -379,6 +384,8 @@ func fillAll(d *pgstate.DB, fails bool) *queries {
 	q := templates
 	q.judged = strings.Replace(q.known, "(workflow = $2::text AND input = $3::jsonb)",
 		"1 / (workflow = $2::text AND input = $3::jsonb)::integer = 1", 1)
+	q.startNewest = strings.Replace(q.start, "{version}", newest, 1)
+	q.start = strings.Replace(q.start, "{version}", "$3::integer", 1)
 	fillClaims(&q)
 	how := holdUnknown
 	if fails {
@@ -387,7 +394,8 @@ func fillAll(d *pgstate.DB, fails bool) *queries {
 	first := strings.NewReplacer("{hit}", hit, "{several}", several, "{claimed}", claimed,
 		"{crashError}", crashError, "{unknownError}", unknownError, "{unknown}", how)
 	all := []*string{
-		&q.start, &q.known, &q.judged, &q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay, &q.park, &q.end,
+		&q.start, &q.startNewest, &q.known, &q.judged, &q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay,
+		&q.park, &q.end,
 		&q.stop, &q.record, &q.why, &q.signal, &q.cancel, &q.pause,
 		&q.resume, &q.notify, &q.list, &q.waiting, &q.one, &q.steps, &q.output, &q.payload, &q.input, &q.counts,
 		&q.sweep, &q.unknown, &q.expire, &q.raise,

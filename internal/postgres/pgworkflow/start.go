@@ -92,7 +92,11 @@ func (f *front) startAll(ctx context.Context, runs []workflow.NewRun, started []
 func (f *front) starts(n *workflow.NewRun, s *workflow.Started) call {
 	var version int
 	days := retention.Days(n.RetentionDays, retention.MostDays(f.most))
-	return call{f.sql.start, []any{
+	sql := f.sql.start
+	if n.Version == 0 {
+		sql = f.sql.startNewest
+	}
+	return call{sql, []any{
 		n.ID, n.Workflow, n.Version, orNull(n.Input), n.Key, days, n.Delay.Microseconds(), n.Owner, n.Fence.Epoch,
 		n.Fence.Nonce,
 	}, each(func() {

@@ -72,7 +72,8 @@ type front struct {
 	note func(ctx context.Context, notes ...workflow.Note) error
 	conn *pgx.Conn // of the transaction of the caller, if it is in one
 
-	texts *sync.Map // of statements of entries, by form
+	texts    *sync.Map // of statements of entries, by form
+	counting bool      // how many outcomes the journal has got
 }
 
 // error returns a verdict as it is, and any other error with the operation and its run.

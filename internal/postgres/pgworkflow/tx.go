@@ -51,7 +51,7 @@ func (s *Store) WriteTx(
 // writeIn writes an entry in tx, and returns how many rows the journal has got.
 func (s *Store) writeIn(ctx context.Context, tx pgx.Tx, e *workflow.Entry) (wrote bool, rows int, err error) {
 	var n int
-	in := &front{db: s.db.In(tx), sql: s.sql, texts: s.texts}
+	in := &front{db: s.db.In(tx), sql: s.sql, texts: s.texts, counting: true}
 	calls := in.writes(nil, e, nil)
 	for i := range calls {
 		calls[i].read = each(func() { wrote, rows = true, rows+n }, &n, nil)

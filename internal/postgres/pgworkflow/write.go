@@ -97,9 +97,10 @@ const mostRows = 64
 
 // A form tells statements of entries apart. Each is prepared for itself.
 type form struct {
-	next   workflow.Next
-	rows   int
-	taking bool
+	next     workflow.Next
+	rows     int
+	taking   bool
+	counting bool
 }
 
 // writesRows is the statement of an entry with these outcomes.
@@ -117,7 +118,7 @@ func (f *front) writesRows(e *workflow.Entry, steps []workflow.Step, read func(p
 		args = append(args, st.Name, st.Index, string(st.Kind), string(outcome), document(st.Output), st.Error,
 			st.Attempts, microseconds(st.For), timeOrNil(st.Until), st.Signal, st.Took.Microseconds())
 	}
-	return call{f.text(form{e.Next, len(steps), taking}, before), args, read}
+	return call{f.text(form{e.Next, len(steps), taking, f.counting}, before), args, read}
 }
 
 // next are the arguments of an entry, but for its outcomes.
@@ -150,13 +151,20 @@ func (f *front) text(of form, before int) string {
 		workflow.Stay: f.sql.stay, workflow.Park: f.sql.park, workflow.End: f.sql.end, workflow.Stop: f.sql.stop,
 		workflow.Record: f.sql.record,
 	}[of.next]
-	steps, wrote := "", "0::bigint"
+	steps, returning, wrote := "", "", "0::bigint"
 	if of.rows > 0 {
-		steps, wrote = strings.Replace(addSteps, "{rows}", rowsAfter(before, of.rows), 1), "(SELECT count(*) FROM s)"
+		steps = strings.Replace(addSteps, "{rows}", rowsAfter(before, of.rows), 1)
+	}
+	if of.taking || of.counting {
+		returning = "RETURNING o.name, o.signal"
+	}
+	if of.counting && of.rows > 0 {
+		wrote = "(SELECT count(*) FROM s)"
 	}
 	if of.taking {
 		steps += take
 	}
+	steps = strings.Replace(steps, "{returning}", returning, 1)
 	text = strings.NewReplacer("{steps}", names(f.db).Replace(steps), "{wrote}", wrote).Replace(text)
 	f.texts.Store(of, text)
 	return text

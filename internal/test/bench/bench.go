@@ -32,6 +32,11 @@ type scale struct {
 	// are the runs that a drain leaves alone.
 	few, many, suspended int
 
+	// signalled are the runs that are woken in a round, waiting those that wait at once, and due those that are claimed
+	// one by one in a round. journal is the steps of a long run. orphans are the runs of a process that is killed, and
+	// kills how often that happens.
+	signalled, waiting, due, journal, orphans, kills int
+
 	// small and large are the turns of the tables that are compared by size. If large is 0, this comparison is left
 	// out.
 	small, large int
@@ -44,12 +49,14 @@ var (
 		rounds: 7, round: 1500 * time.Millisecond, slices: 6, sessions: 128, keep: 50,
 		young: 100, old: 4700, span: 300, kept: 2000, listed: 10_000, turns: 100,
 		few: 1000, many: 1_000_000, suspended: 10_000,
+		signalled: 200, waiting: 10_000, due: 20_000, journal: 1000, orphans: 200, kills: 3,
 		small: 1_000_000, buffers: "1GB",
 	}
 	brief = scale{
 		rounds: 1, round: 20 * time.Millisecond, slices: 1, sessions: 32, keep: 5,
 		young: 10, old: 20, span: 5, kept: 20, listed: 200, turns: 10,
 		few: 10, many: 1000, suspended: 20,
+		signalled: 3, waiting: 50, due: 500, journal: 10, orphans: 5, kills: 1,
 		small: 4000, large: 8000, buffers: "16MB",
 	}
 )
@@ -109,6 +116,15 @@ var suites = []suite{
 	{"streams-postgres", (*bench).streamsPostgres},
 	{"streams-redis", (*bench).streamsRedis},
 	{"streams-sqlite", (*bench).streamsSQLite},
+	{"workflows-postgres", (*bench).workflowsPostgres},
+	{"workflows-" + slowDisk, (*bench).workflowsSlowDisk},
+	{"workflows-elsewhere", (*bench).workflowsElsewhere},
+	{"workflows-sqlite", (*bench).workflowsSQLite},
+	{"workflows-signals", (*bench).workflowsSignals},
+	{"workflows-journal", (*bench).workflowsJournal},
+	{"workflows-waiting", (*bench).workflowsWaiting},
+	{"workflows-finished", (*bench).workflowsFinished},
+	{"workflows-takeover", (*bench).workflowsTakeover},
 }
 
 // run measures the wanted suites. If one fails, the others are measured all the same.

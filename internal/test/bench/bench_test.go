@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
+	"log"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -14,7 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(ownURL) == "" {
+		testenv.Main(m)
+	}
+	if err := own(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
 
 // Everything can be measured. The test judges no figure: a test says nothing about speed. Suites with the same options
 // share a server, one after the other.
@@ -103,7 +113,9 @@ func flushed(t *testing.T, s *testenv.Server) string {
 }
 
 func TestGoals(t *testing.T) {
-	r := result{samples: []sample{{100, 150, 7, 1024}, {100, 90, 8, 2048}, {100, 130, 9, 512}}}
+	r := result{samples: []sample{
+		{100, 150, 7, 1024, 10, 5, 3}, {100, 90, 8, 2048, 10, 6, 4}, {100, 130, 9, 512, 10, 8, 5},
+	}}
 	for _, test := range []struct {
 		goal goal
 		met  bool
@@ -122,6 +134,10 @@ func TestGoals(t *testing.T) {
 		{allocating(7), false, "8.00 allocations (7.00–9.00)"},
 		{allocatingBytes(1024), true, "1.00 KiB allocated (0.50–2.00)"},
 		{allocatingBytes(1023), false, "1.00 KiB allocated (0.50–2.00)"},
+		{working(0.6), true, "0.60 × the processor (0.50–0.80)"},
+		{working(0.59), false, "0.60 × the processor (0.50–0.80)"},
+		{keeping(4, "goroutines"), true, "4.00 goroutines (3.00–5.00)"},
+		{keeping(3.9, "goroutines"), false, "4.00 goroutines (3.00–5.00)"},
 	} {
 		if met := test.goal.met(r); met != test.met {
 			t.Errorf("%v met: %v, want %v", test.goal, met, test.met)

@@ -19,6 +19,8 @@ type subject struct {
 	op   operation
 	// The zero goal is always met.
 	goal goal
+
+	each int64 // how many units an operation is; 0 means 1
 }
 
 // A contest compares subjects with a reference. All take turns in every round, forwards and backwards. So a drift of
@@ -30,10 +32,12 @@ type contest struct {
 	reference subject
 	subjects  []subject
 	between   func(ctx context.Context) error // between rounds; may be nil
+	meter     meter                           // nil: the time of the processor is not measured
 }
 
-// A sample is the result of one round: operations per second, and allocations and allocated bytes of one operation.
-type sample struct{ reference, rate, allocs, bytes float64 }
+// A sample is the result of one round: operations per second, allocations and allocated bytes of one operation, and the
+// nanoseconds of processors that one took. amount is of what is no operation.
+type sample struct{ reference, rate, allocs, bytes, referenceWork, work, amount float64 }
 
 // A result is one line of the report.
 type result struct {
@@ -54,13 +58,16 @@ func (b *bench) compete(ctx context.Context, c contest) error {
 				return err
 			}
 		}
-		tallies, err := b.playRound(ctx, all, c.workers)
+		tallies, err := b.playRound(ctx, all, &c)
 		if err != nil {
 			return err
 		}
 		for i, t := range tallies {
 			if round > 0 {
-				samples[i] = append(samples[i], sample{tallies[0].rate(), t.rate(), t.each(t.allocs), t.each(t.bytes)})
+				samples[i] = append(samples[i], sample{
+					reference: tallies[0].rate(), rate: t.rate(), allocs: t.each(t.allocs), bytes: t.each(t.bytes),
+					referenceWork: tallies[0].each(tallies[0].work), work: t.each(t.work),
+				})
 			}
 		}
 	}
@@ -71,17 +78,18 @@ func (b *bench) compete(ctx context.Context, c contest) error {
 }
 
 // playRound returns the tally of each subject.
-func (b *bench) playRound(ctx context.Context, all []subject, workers int) ([]tally, error) {
+func (b *bench) playRound(ctx context.Context, all []subject, c *contest) ([]tally, error) {
 	tallies := make([]tally, len(all))
 	for slice := range b.slices {
 		for i := range all {
 			if slice%2 == 1 {
 				i = len(all) - 1 - i
 			}
-			t, err := repeat(ctx, workers, b.round/time.Duration(b.slices), all[i].op)
+			t, err := repeat(ctx, c.workers, b.round/time.Duration(b.slices), all[i].op, c.meter)
 			if err != nil {
-				return nil, fmt.Errorf("%s, %d workers: %w", all[i].name, workers, err)
+				return nil, fmt.Errorf("%s, %d workers: %w", all[i].name, c.workers, err)
 			}
+			t.done *= max(all[i].each, 1)
 			tallies[i].add(t)
 		}
 	}
@@ -98,6 +106,7 @@ type tally struct {
 	done          int64
 	took          time.Duration
 	allocs, bytes uint64
+	work          uint64 // nanoseconds of processors
 }
 
 func (t *tally) add(u tally) {
@@ -105,6 +114,7 @@ func (t *tally) add(u tally) {
 	t.took += u.took
 	t.allocs += u.allocs
 	t.bytes += u.bytes
+	t.work += u.work
 }
 
 func (t tally) rate() float64 { return float64(t.done) / t.took.Seconds() }
@@ -119,11 +129,12 @@ func allocations() (n, bytes uint64) {
 	return m.Mallocs, m.TotalAlloc
 }
 
-// repeat makes every worker repeat op for a while.
-func repeat(ctx context.Context, workers int, d time.Duration, op operation) (tally, error) {
+// repeat makes every worker repeat op for a while. m may be nil.
+func repeat(ctx context.Context, workers int, d time.Duration, op operation, m meter) (tally, error) {
 	// The garbage of other subjects must not cost this subject time.
 	runtime.GC()
 	n0, bytes0 := allocations()
+	used0 := m.read()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var n atomic.Int64
@@ -142,8 +153,9 @@ func repeat(ctx context.Context, workers int, d time.Duration, op operation) (ta
 	}
 	wg.Wait()
 	took := time.Since(start)
+	work := m.read().since(used0)
 	n1, bytes1 := allocations()
-	return tally{n.Load(), took, n1 - n0, bytes1 - bytes0}, context.Cause(ctx)
+	return tally{n.Load(), took, n1 - n0, bytes1 - bytes0, work}, context.Cause(ctx)
 }
 
 // median returns the median of f over the samples.

@@ -9,6 +9,7 @@ import (
 type goal struct {
 	kind  kind
 	bound float64 // 0: none
+	unit  string  // of an amount
 }
 
 type kind int
@@ -24,19 +25,28 @@ const (
 	garbage // allocations of one operation
 	// memory is the bytes that one operation allocates.
 	memory
+	// effort is the time of processors that one operation takes, as a multiple of the reference's.
+	effort
+	// amount is how many units there are.
+	amount
 )
 
-func atLeast(timesAsFast float64) goal { return goal{speed, timesAsFast} }
+func atLeast(timesAsFast float64) goal { return goal{kind: speed, bound: timesAsFast} }
 
-func atMost(timesTheTime float64) goal { return goal{cost, timesTheTime} }
+func atMost(timesTheTime float64) goal { return goal{kind: cost, bound: timesTheTime} }
 
-func atPace(perSecond float64) goal { return goal{pace, perSecond} }
+func atPace(perSecond float64) goal { return goal{kind: pace, bound: perSecond} }
 
-func allocating(atMost float64) goal { return goal{garbage, atMost} }
+func allocating(atMost float64) goal { return goal{kind: garbage, bound: atMost} }
 
-func allocatingBytes(atMost float64) goal { return goal{memory, atMost} }
+func allocatingBytes(atMost float64) goal { return goal{kind: memory, bound: atMost} }
 
-func below(d time.Duration) goal { return goal{latency, d.Seconds()} }
+// working bounds the processor time of client and server together.
+func working(atMost float64) goal { return goal{kind: effort, bound: atMost} }
+
+func keeping(atMost float64, unit string) goal { return goal{amount, atMost, unit} }
+
+func below(d time.Duration) goal { return goal{kind: latency, bound: d.Seconds()} }
 
 // of returns the figure that the goal bounds.
 func (g goal) of(s sample) float64 {
@@ -51,6 +61,10 @@ func (g goal) of(s sample) float64 {
 		return s.allocs
 	case memory:
 		return s.bytes
+	case effort:
+		return s.work / s.referenceWork
+	case amount:
+		return s.amount
 	default:
 		return s.rate / s.reference
 	}
@@ -101,6 +115,10 @@ func (g goal) format(figure float64) string {
 		return g.number(figure) + " allocations"
 	case memory:
 		return g.number(figure) + " KiB allocated"
+	case effort:
+		return g.number(figure) + " × the processor"
+	case amount:
+		return g.number(figure) + " " + g.unit
 	default:
 		return g.number(figure) + " ×"
 	}

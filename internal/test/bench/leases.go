@@ -30,7 +30,9 @@ func (b *bench) postgresLeases(ctx context.Context) error {
 			},
 		}
 		for _, n := range []int{b.listed / 100, b.listed / 10, b.listed} {
-			c.subjects = append(c.subjects, subject{fmt.Sprintf("of %d leases", n), renew(n), goal{kind: latency}})
+			c.subjects = append(c.subjects, subject{
+				name: fmt.Sprintf("of %d leases", n), op: renew(n), goal: goal{kind: latency},
+			})
 		}
 		if err := b.compete(ctx, c); err != nil {
 			return err

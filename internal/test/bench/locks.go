@@ -94,7 +94,7 @@ func (b *bench) fairness(ctx context.Context, name string, l lock.Locker) error 
 		unlock()
 		return nil
 	}
-	if _, err := repeat(ctx, contend, time.Duration(b.rounds)*b.round, op); err != nil {
+	if _, err := repeat(ctx, contend, time.Duration(b.rounds)*b.round, op, nil); err != nil {
 		return err
 	}
 	b.fact("%s: of %d that contend for one key, the luckiest got it %d times and the unluckiest %d times",

@@ -2,7 +2,6 @@ package turnlogs
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +50,7 @@ func (l WorkflowLog) Restore(ctx context.Context, run string) (all []turnlog.Ent
 			return nil, err
 		}
 		at, phase, _ := strings.Cut(st.Signal, " ")
-		e := turnlog.Entry{Run: run, Session: st.Name, Phase: phase, State: json.RawMessage(st.Output)}
+		e := turnlog.Entry{Run: run, Session: st.Name, Phase: phase, State: st.Output}
 		if e.At, err = time.Parse(turnlog.TimeFormat, at); err != nil {
 			return nil, err
 		}
