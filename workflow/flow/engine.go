@@ -59,7 +59,10 @@ func NewEngine(s workflow.Store, o *Options, defs ...Definition) *Engine {
 	e.idle = sync.NewCond(&e.mu)
 	e.writer = &writer{store: s, most: e.options.Writers}
 	e.listener, _ = s.(workflow.Listener)
-	e.beater, _ = s.(lock.Beater)
+	if e.beater, _ = s.(lock.Beater); e.beater == nil {
+		e.options.Logger.Warn("store has no beats: a step that takes longer than the lease is taken over",
+			"lease", e.options.Lease)
+	}
 	e.member = pulse.Of(s).Join(pulse.Options{
 		Patience: e.options.DeadAfter, Left: e.options.Lease, Calls: e.calls, Stays: true,
 		Failed: func(err error) { e.options.Logger.Warn("beats fail", "err", logtext.Of(err)) },

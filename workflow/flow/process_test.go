@@ -411,3 +411,31 @@ func TestStartHere(t *testing.T) {
 		}
 	})
 }
+
+// A store whose tables are away for a while fails no run, and loses none.
+func TestTablesAway(t *testing.T) {
+	inBubble(t, func(w *world) {
+		p := w.process()
+		var until atomic.Int64
+		p.before = func(string) error {
+			if time.Now().UnixNano() < until.Load() {
+				return workflow.ErrSchema
+			}
+			return nil
+		}
+		calls := 0
+		w.run(p, nil, flow.New("tables", 1, func(r *flow.Run, _ any) (int, error) {
+			for i := range 3 {
+				if err := flow.Do(r, fmt.Sprint(i), func(context.Context) error {
+					calls++
+					until.Store(time.Now().Add(10 * time.Minute).UnixNano())
+					return nil
+				}); err != nil {
+					return 0, err
+				}
+			}
+			return calls, nil
+		}))
+		w.completed(w.start("tables", nil, nil), "3")
+	})
+}

@@ -241,7 +241,7 @@ func (x *stay) write(e workflow.Entry) error {
 		case errors.Is(err, workflow.ErrOver), errors.Is(err, workflow.ErrNotFound), errors.Is(err, lock.ErrFenced):
 			x.lose(err)
 			return err
-		case store.IsVerdict(err):
+		case store.IsVerdict(err) && !errors.Is(err, workflow.ErrSchema): // tables may come back
 			return x.refused(e, err)
 		}
 		if x.engine.abandons() {
@@ -294,7 +294,7 @@ func (x *stay) load() bool {
 			return !x.lost()
 		case x.lost():
 			return false
-		case store.IsVerdict(err):
+		case store.IsVerdict(err) && !errors.Is(err, workflow.ErrSchema):
 			x.log().Error("run held: its journal cannot be read", "err", logtext.Of(err))
 			_ = x.write(workflow.Entry{Next: workflow.Stop, Held: workflow.Drifted, Error: textOf(err), Mail: -1})
 			x.lose(err)
