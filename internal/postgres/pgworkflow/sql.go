@@ -394,7 +394,8 @@ func fillAll(d *pgstate.DB, fails bool) *queries {
 	first := strings.NewReplacer("{hit}", hit, "{several}", several, "{claimed}", claimed,
 		"{crashError}", crashError, "{unknownError}", unknownError, "{unknown}", how)
 	all := []*string{
-		&q.start, &q.startNewest, &q.known, &q.judged, &q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay, &q.park, &q.end,
+		&q.start, &q.startNewest, &q.known, &q.judged, &q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay,
+		&q.park, &q.end,
 		&q.stop, &q.record, &q.why, &q.signal, &q.cancel, &q.pause,
 		&q.resume, &q.notify, &q.list, &q.waiting, &q.one, &q.steps, &q.output, &q.payload, &q.input, &q.counts,
 		&q.sweep, &q.unknown, &q.expire, &q.raise,

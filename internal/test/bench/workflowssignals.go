@@ -23,7 +23,8 @@ const (
 	wokenP50 = 5 * time.Millisecond
 	wokenP99 = 20 * time.Millisecond
 
-	// besides is how many steps a second the same engine makes beside, and busier how much longer a signal may take then.
+	// besides is how many steps a second the same engine makes beside, and busier how much longer a signal may take
+	// then.
 	besides = 500
 	busier  = 3
 
