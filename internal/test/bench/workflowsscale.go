@@ -109,7 +109,9 @@ func (b *bench) workflowsWaiting(ctx context.Context) error {
 	return b.withWorkflows(ctx, testenv.Options{}, func(_ *pgxpool.Pool, db *postgres.DB) (err error) {
 		es := newEngines(ctx)
 		defer func() { err = errors.Join(err, es.stop()) }()
-		waits := flow.New("waits", 1, func(r *flow.Run, _ string) (string, error) { return flow.Wait[string](r, "go") })
+		waits := flow.New("waits", 1, func(r *flow.Run, _ string) (string, error) {
+			return flow.Wait[string](r, "go")
+		})
 		front := es.run(db.Workflows(), flow.Options{}, waits).Front()
 		start := func(n int) error {
 			return inParallel(n, func(int) error {
@@ -154,8 +156,8 @@ func kept() (heap, goroutines float64) {
 	return float64(m.HeapAlloc), float64(runtime.NumGoroutine())
 }
 
-// workflowsFinished measures a claim and a list beside many finished runs, against the same beside one of each workflow:
-// what a list costs grows with the pairs of a workflow and a status, and not with the runs.
+// workflowsFinished measures a claim and a list beside many finished runs, against the same beside one of each
+// workflow: what a list costs grows with the pairs of a workflow and a status, and not with the runs.
 func (b *bench) workflowsFinished(ctx context.Context) error {
 	o := testenv.Options{Settings: map[string]string{"shared_buffers": b.buffers, "max_wal_size": "4GB"}}
 	return b.withPostgres(ctx, o, func(pool *pgxpool.Pool, _ *pgcheckpoint.Store) error {
