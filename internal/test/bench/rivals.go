@@ -67,7 +67,7 @@ func dbosSteps(ctx context.Context, pool *pgxpool.Pool) (op operation, stop func
 	dbos.RegisterWorkflow(d, ten)
 	err = dbos.Launch(d)
 	stop = func() {
-		dbos.Shutdown(d, time.Second) //nolint:errcheck // its database goes with the server
+		_ = dbos.Shutdown(d, time.Second)
 		own.Close()
 	}
 	if err != nil {
