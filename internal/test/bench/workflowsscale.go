@@ -119,7 +119,8 @@ func (b *bench) workflowsWaiting(ctx context.Context) error {
 				return err
 			})
 		}
-		if err := errors.Join(start(ahead), allWait(ctx, front, ahead)); err != nil { // what each connection keeps is there
+		// After that, what each connection keeps is there.
+		if err := errors.Join(start(ahead), allWait(ctx, front, ahead)); err != nil {
 			return err
 		}
 		heap0, goroutines0 := kept()
