@@ -27,6 +27,7 @@ type watching struct {
 	leases, sweep, slow time.Time            // when it did each last
 	dead                map[string]time.Time // when a takeover from each process last found something, or began
 	told                bool                 // the others know that this process beats
+	full                bool                 // a takeover got as much as it had room for: there may be more
 }
 
 // watch takes over what dead processes have left, asks after claims without an answer, checks long steps, and sweeps.
@@ -39,7 +40,10 @@ func (e *Engine) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := watchPace
 		busy := e.owns() || e.member.Company() || len(w.dead) > 0
-		if !busy {
+		switch {
+		case w.full:
+			pause = watchPace / 10
+		case !busy:
 			w.told = false
 			pause = e.poll()
 		}
@@ -110,6 +114,7 @@ func (e *Engine) tick(ctx context.Context, w *watching) {
 // takeOver takes over what processes own whose beats stand still. What is locked by a statement of theirs is skipped
 // for now, so it asks again for some seconds. Then the beats of the dead are forgotten.
 func (e *Engine) takeOver(ctx context.Context, w *watching) {
+	w.full = false
 	dead := e.member.Dead()
 	maps.DeleteFunc(w.dead, func(name string, _ time.Time) bool { return dead[name] == 0 })
 	for _, name := range slices.Sorted(maps.Keys(dead)) {
@@ -139,7 +144,7 @@ func (e *Engine) takeOver(ctx context.Context, w *watching) {
 			e.options.Logger.Warn("takeover failed, and is tried again", "process", name, "err", logtext.Of(err))
 		}
 		if e.adopt(claimed, false); len(claimed) > 0 {
-			w.dead[name] = time.Now()
+			w.dead[name], w.full = time.Now(), w.full || len(claimed) == limit
 		}
 	}
 }
