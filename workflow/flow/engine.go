@@ -28,6 +28,7 @@ type Engine struct {
 	stir chan struct{} // the watch has something to do
 
 	asking sync.Mutex // held while questions are asked; it comes before mu
+	checks sync.WaitGroup
 
 	mu         sync.Mutex // protects following fields
 	idle       *sync.Cond // a stay has ended
@@ -109,6 +110,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.drain()
 	stop()
 	helpers.Wait()
+	e.checks.Wait()
 	e.forget()
 	e.member.End()
 	return nil
@@ -347,9 +349,8 @@ func (e *Engine) hear(n workflow.Note) {
 		return
 	}
 	e.mu.Lock()
-	x := e.stays[n.Run]
-	e.mu.Unlock()
-	if x != nil {
-		go x.check()
+	defer e.mu.Unlock()
+	if x := e.stays[n.Run]; x != nil && !e.abandoned {
+		e.checks.Go(x.check)
 	}
 }

@@ -206,7 +206,7 @@ func (e *Engine) check() {
 	}
 	e.mu.Unlock()
 	for _, x := range long {
-		go x.check()
+		e.checks.Go(x.check)
 	}
 }
 
