@@ -235,6 +235,8 @@ func (e *Engine) stale() {
 
 // sweep deletes what is over.
 func (e *Engine) sweep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, mostWait) // the watch has more to do
+	defer cancel()
 	for ctx.Err() == nil {
 		n, err := e.store.Sweep(ctx, sweepBatch)
 		if err != nil && ctx.Err() == nil {

@@ -107,23 +107,27 @@ func TestOnCall(t *testing.T) {
 		if math.IsNaN(got) || got < least || got > most {
 			t.Errorf("quantile %v of turns of %v to %v is %vs", q, helloTakes, slowest, got)
 		}
-		t.Logf("quantile %v of twelve turns of %v to %v is %.4fs", q, helloTakes, slowest, got)
+		t.Logf("quantile %v of turns of %v to %v is %.4fs", q, helloTakes, slowest, got)
 	}
 	watching.judge(dashboard, alerts, least, most)
 }
 
-// playAll plays what has happened. It returns how long the slowest of twelve plain turns took for its client.
+// playAll plays what has happened. It returns how long the slowest turn that settled took for its client.
 func (s service) playAll(url string) (slowest time.Duration) {
 	s.t.Helper()
-	for i := range 12 {
+	play := func(session, text, want string) {
 		began := time.Now()
-		s.play(fmt.Sprint("plain", i), hello, "settled")
-		slowest = max(slowest, time.Since(began))
+		if s.play(session, text, want); want == "settled" {
+			slowest = max(slowest, time.Since(began))
+		}
+	}
+	for i := range 12 {
+		play(fmt.Sprint("plain", i), hello, "settled")
 	}
 	for _, one := range []struct{ text, want string }{
 		{fail, "failed"}, {pay, "suspended"}, {owe, "settled"}, {left, "left"}, {noise, "settled"},
 	} {
-		s.play(one.text, one.text, one.want)
+		play(one.text, one.text, one.want)
 	}
 	pool, err := pgxpool.New(s.t.Context(), url)
 	if err != nil {

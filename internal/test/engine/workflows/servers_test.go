@@ -178,7 +178,9 @@ func TestStandbysStall(t *testing.T) {
 	server := testenv.StartReplicated(t, true, &testenv.Options{
 		Settings: map[string]string{"wal_receiver_timeout": "0", "wal_sender_timeout": "0"},
 	})
-	w := chains(t, slowly(onPostgres(t, server.URL)))[0]
+	s := slowly(onPostgres(t, server.URL))
+	s.Where += "&pool_max_conns=50" // a transaction of a step keeps its connection while it waits
+	w := chains(t, s)[0]
 	ids := w.start(t, 40)
 	o := w.others(t)
 	server.StopSending()
