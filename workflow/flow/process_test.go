@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -298,18 +299,28 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// 10,000 runs that wait cost no goroutine.
+// Y8: 10,000 runs that wait cost no goroutine.
 func TestManyWaits(t *testing.T) {
 	inBubble(t, func(w *world) {
-		w.run(w.store, nil, flow.New("many", 1, func(r *flow.Run, n int) (int, error) {
+		w.run(w.store, &flow.Options{Workers: 1000}, flow.New("many", 1, func(r *flow.Run, n int) (int, error) {
 			return flow.Wait[int](r, "go", flow.Timeout(48*time.Hour))
 		}))
-		const n = 2000
-		ids := make([]string, n)
+		time.Sleep(time.Second)
+		goroutines := runtime.NumGoroutine()
+		const n = 10_000
+		runs, ids := make([]workflow.NewRun, n), make([]string, n)
 		for i := range ids {
-			ids[i] = w.start("many", i, nil)
+			ids[i] = workflow.NewID()
+			runs[i] = workflow.NewRun{ID: ids[i], Workflow: "many", Version: 1}
+		}
+		if _, err := w.store.Start(w.Context(), runs); err != nil {
+			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		if more := runtime.NumGoroutine() - goroutines; more > 5 {
+			t.Errorf("%d goroutines more", more)
+		}
+		ids = ids[n-100:]
 		for i, id := range ids {
 			if got := w.signal(id, "go", i, ""); got != workflow.Consumed {
 				t.Fatal(got)
