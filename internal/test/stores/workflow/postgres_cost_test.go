@@ -279,27 +279,49 @@ func (m many) reads() map[string]func(n int) {
 	}
 }
 
-// If no vacuum comes, the versions that a run leaves behind when it is parked and claimed cost the next claim little.
+// If no vacuum comes, the versions that a run with steps, sleeps, waits and signals leaves behind cost the next calls
+// little.
 func TestPostgresDeadVersions(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
 	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
 	s := onPostgres.On(t, p, "")
-	check(t, caller{t, s}.start(keyed("r", ""))())
-	for range 4000 {
+	c := caller{t, s}
+	check(t, c.start(keyed("r", ""))())
+	for n := range 2000 {
 		claimed, _, err := s.Claim(t.Context(), claimOf("a"))
 		check(t, err)
-		e := entryOf("r", workflow.Park)
-		e.Fence, e.After = claimed[0].Fence, 1
-		check(t, caller{t, s}.write(nil, e)())
+		e := entryOf("r", workflow.Stay, stepOf(fmt.Sprint("step-", n)))
+		e.Fence = claimed[0].Fence
+		sleeps := workflow.Step{Name: fmt.Sprint("sleep-", n), Kind: workflow.KindSleep, Outcome: workflow.Open, For: 1}
+		check(t, c.write(nil, e)())
+		e.Steps, e.Next, e.After = []workflow.Step{sleeps}, workflow.Park, time.Hour
+		if e.Event = "e"; n%2 == 0 {
+			e.Event, e.After = "", 1
+		}
+		check(t, c.write(nil, e)())
+		if n%2 == 1 {
+			check(t, c.send(signalTo("r", fmt.Sprint(n)))())
+		}
 	}
-	before := server.Blocks()
-	check(t, caller{t, s}.claim(1, claimOf("a"))())
-	if blocks := server.Blocks() - before; blocks > 200 {
-		t.Errorf("a claim touches %d blocks", blocks)
-	} else {
-		t.Logf("a claim touches %d blocks, and the table has %d KiB", blocks,
+	for _, call := range []struct {
+		what string
+		do   func() error
+	}{
+		{"a list", c.list(workflow.Query{Workflow: "w"}, 10, 1)},
+		{"a list of what runs", c.list(workflow.Query{Status: workflow.Running}, 10, 1)},
+		{"a claim", c.claim(1, claimOf("a"))},
+		{"a claim of nothing", c.claim(0, claimOf("a"))},
+		{"a takeover of nothing", c.claim(0, func() workflow.ClaimRequest { q := claimOf("a"); q.From = "b"; return q }())},
+	} {
+		before := server.Blocks()
+		check(t, call.do())
+		blocks := server.Blocks() - before
+		t.Logf("%s touches %d blocks, and the table has %d KiB", call.what, blocks,
 			pgtest.Value[int](t, p, "SELECT pg_total_relation_size('holdfast_workflow_runs') / 1024"))
+		if blocks > 200 {
+			t.Errorf("%s touches %d blocks", call.what, blocks)
+		}
 	}
 }
 
