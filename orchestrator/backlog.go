@@ -3,8 +3,8 @@ package orchestrator
 // The bounds of a backlog, for a handler or a reader of a Stream that is slower than the turn. A reply of a model has
 // some 10 KB.
 const (
-	// mostWaiting is the number of waiting events from which tokens and parts are dropped. Other events are dropped from twice as
-	// many.
+	// mostWaiting is the number of waiting events from which tokens and parts are dropped. Other events are dropped
+	// from twice as many.
 	mostWaiting = 8192
 	mostText    = 1 << 20 // bytes of tokens and parts
 	mostJoined  = 4 << 10 // bytes of tokens in one event
@@ -16,7 +16,8 @@ const (
 // A backlog holds the events that were not handled yet. It is not safe for concurrent use.
 //
 // From a quarter of its bound on, tokens of one attempt are joined: a slow reader gets longer tokens, and loses
-// nothing. Beyond the bound, tokens and parts are dropped first. The next event that is let in says how many were dropped.
+// nothing. Beyond the bound, tokens and parts are dropped first. The next event that is let in says how many were
+// dropped.
 type backlog struct {
 	most int // events that may wait; 0 means mostWaiting
 

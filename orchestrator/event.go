@@ -49,8 +49,8 @@ const (
 //
 // The JSON has the members kind, session, request, origin, run, seq, turn, iteration, intent, item, attempt, failed,
 // delta, data, next (with intents, items and end), usage (with input, output and cost), ms, at and dropped. A member
-// that is 0, false or empty is left out. failed says that Err of an IntentEnded is set. An event that was read from JSON has an
-// Err then, without the text.
+// that is 0, false or empty is left out. failed says that Err of an IntentEnded is set. An event that was read from
+// JSON has an Err then, without the text.
 type Event struct {
 	Kind           EventKind
 	Session, RunID string
