@@ -91,8 +91,11 @@ var trees = []string{"internal/postgres/", "internal/sqlite/", "internal/redis/"
 // contractRules returns the rules of each contract and its suite, and of the parts of each database.
 func contractRules() []rule {
 	var all []rule
-	for _, c := range slices.Concat(contracts[1:], []string{"workflow"}) {
+	for _, c := range slices.Concat(contracts[1:], []string{"workflow", "transcript"}) {
 		ours := []string{c, words, "lock", "internal/"}
+		if c == "transcript" {
+			ours = append(ours, "message")
+		}
 		// Package snapshot joins with the checkpoint store in its database: see decision 27.
 		if c == "snapshot" {
 			ours = append(ours, "checkpoint")
@@ -135,8 +138,10 @@ func within(ours []string, tree string) []string { return slices.Concat(ours, []
 func database(tree string, foreign ...string) rule {
 	return rule{
 		packages: strings.TrimSuffix(strings.TrimPrefix(tree, "internal/"), "/"),
-		ours:     append([]string{"internal/", tree, "migrations", "migrations/internal/", "workflow"}, contracts...),
-		foreign:  foreign,
+		ours: append([]string{
+			"internal/", tree, "migrations", "migrations/internal/", "workflow", "transcript",
+		}, contracts...),
+		foreign: foreign,
 	}
 }
 
