@@ -98,7 +98,7 @@ func (c *Client) SignalFirst(
 	return "", fmt.Errorf("%w: no run of workflow %q waits for this %q", ErrNotFound, workflow, event)
 }
 
-// Cancel ends a run. The context of a step that runs is cancelled at once, in whatever process. A result that comes
+// Cancel ends a run. The context of a step that runs is cancelled at once, in any process. A result that comes
 // later is kept as a Late row. Of a run that is over, Cancel changes nothing and returns Over.
 func (c *Client) Cancel(ctx context.Context, run string) (Receipt, error) {
 	return c.send(ctx, Message{Run: run, Action: Cancel})
@@ -109,7 +109,7 @@ func (c *Client) Pause(ctx context.Context, run string) (Receipt, error) {
 	return c.send(ctx, Message{Run: run, Action: Pause})
 }
 
-// Resume lets a run go on that is held, for whatever reason.
+// Resume lets a held run go on.
 func (c *Client) Resume(ctx context.Context, run string) (Receipt, error) {
 	return c.send(ctx, Message{Run: run, Action: Resume})
 }

@@ -64,7 +64,7 @@ type Run struct {
 
 	Owner string // the process that owns it; "" if none does
 
-	// Event is what the run waits for; "" if it does not wait for an event, and AnyEvent if it waits for several.
+	// Event is the event that the run waits for: "" if there is none, and AnyEvent if there are several.
 	Event string
 }
 
@@ -180,7 +180,7 @@ type Message struct {
 	Wanted bool
 }
 
-// An Action is what a message asks for.
+// An Action says what a message does.
 type Action string
 
 // The actions.
@@ -224,7 +224,7 @@ type Query struct {
 	Payload json.RawMessage
 }
 
-// A Front is what a program needs that starts, signals and reads runs. Its methods may be called concurrently.
+// A Front starts, signals and reads runs. Its methods may be called concurrently.
 type Front interface {
 	// Start adds runs, all or none, durable on return. A run whose id or key is known is not added. Repeating Start
 	// with the same ids adds nothing. If the run that is known has another input, Start is ErrKeyReused and adds
@@ -362,7 +362,7 @@ type Next int
 // The ways to go on.
 const (
 	Stay   Next = iota // the owner keeps it
-	Park               // nobody owns it until it is due or a signal wakes it
+	Park               // no process owns it until it is due or a signal wakes it
 	End                // it is over
 	Stop               // it is held
 	Record             // the Steps are Late: it needs no fence, and changes no row that is there

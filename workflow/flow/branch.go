@@ -55,7 +55,7 @@ func begin[T any](r *Run, name string, fn func(r *Run) (T, error), after func())
 	return f
 }
 
-// end is for the end of the goroutine of a branch.
+// end notes that the function of a branch has ended. It does nothing if the branch has parked.
 func (f *Future[T]) end(b *Run) {
 	if b.ended.Load() { // it has parked
 		return

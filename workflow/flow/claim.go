@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
-// request returns r as this process asks.
+// request returns r with the name and the definitions of this process, and a new nonce.
 func (e *Engine) request(r workflow.ClaimRequest) workflow.ClaimRequest {
 	r.Process, r.Nonce, r.Definitions = e.member.Name(), rand.Text(), e.names
 	r.MostCrashes = e.options.MostCrashes

@@ -229,7 +229,7 @@ func (e *Engine) adopt(claimed []workflow.Claimed, started bool) {
 			continue
 		}
 		e.called = true
-		if old := e.stays[c.ID]; old != nil && old.fence.Epoch < x.fence.Epoch { // and nobody has told it
+		if old := e.stays[c.ID]; old != nil && old.fence.Epoch < x.fence.Epoch { // and no note has told it
 			old.lose(lock.ErrFenced)
 		}
 		e.stays[c.ID] = x
@@ -338,7 +338,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// hear hears what the store tells.
+// hear takes a note of the store: it looks for beats or due runs, or checks whether a run is still ours.
 func (e *Engine) hear(n workflow.Note) {
 	if n.Run == "" {
 		if n.Beats {

@@ -61,7 +61,7 @@ type (
 	// Timeout ends the context of an attempt of a step, or a wait.
 	Timeout time.Duration
 
-	// Match is what the payload must contain, as PostgreSQL's @> has it.
+	// Match must be contained in the payload, as PostgreSQL's @> compares.
 	Match map[string]any
 
 	// Event names the event of a wait, if it is not the name of the wait.

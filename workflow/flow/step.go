@@ -117,7 +117,7 @@ func (r *Run) failed(st workflow.Step, err error, o *stepOptions) error {
 	if after, ok := errors.AsType[*retryAfter](shielded); ok {
 		pause = max(after.d, soon)
 	}
-	if unsure { // whatever the policy says, as long as the database is like that
+	if unsure { // the policy does not count as long as transactions are cut off
 		pause = max(pause, min(time.Second<<min(st.Attempts-1, 6), time.Minute))
 	}
 	pause = min(pause, workflow.MaxDelay)

@@ -65,7 +65,7 @@ const (
 	// claimed are what scanClaimed reads. The clock is at since.
 	claimed = `m.epoch, m.nonce, m.mail, m.since AS now, {columns}, {documents}`
 
-	// ready makes a process the owner of runs that nobody has to lose first. {ready} says of which.
+	// ready makes a process the owner of runs that have no owner. {ready} says of which.
 	ready = `
 		WITH d AS (
 			SELECT l.id, l.due FROM {definitions} CROSS JOIN LATERAL (
@@ -158,7 +158,7 @@ type queries struct {
 }
 
 var templates = queries{
-	// {version} is what the caller says. Without a version, a run has the greatest that a living process has, else the
+	// {version} is the version that the caller gives. Without a version, a run has the greatest that a living process has, else the
 	// greatest that is kept. That is another statement: if it were a condition in this one, PostgreSQL would plan it
 	// anew in each execution.
 	start: `
@@ -260,7 +260,7 @@ var templates = queries{
 		SELECT CASE WHEN status <> 'running' THEN 'over' WHEN hold = '' THEN 'applied' ELSE 'again' END, {firm}::text
 		FROM {workflow_runs} WHERE id = $1::text AND NOT EXISTS (SELECT FROM r)`,
 
-	// A NOTIFY writes, but nobody relies on it. announce is for a transaction of the caller, which is to be durable.
+	// A NOTIFY writes, but no process relies on it. announce is for a transaction of the caller, which is to be durable.
 	notify:   `SELECT {lazy} FROM (SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n) p`,
 	announce: `SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n`,
 
