@@ -29,7 +29,7 @@ func (s *sneaky) Write(ctx context.Context, entries []workflow.Entry) ([]error, 
 		var err error
 		s.once.Do(func() {
 			_, err = s.Send(ctx, []workflow.Message{{
-				Run: entries[i].Run, Action: workflow.Signal, ID: "s", Event: "x", Payload: []byte("7"),
+				Run: entries[i].Run, Action: workflow.Signal, ID: "s", Event: "go", Payload: []byte("7"),
 			}})
 		})
 		if err != nil {
@@ -53,7 +53,7 @@ func timesOut(e *workflow.Entry) bool {
 // A signal that comes after the owner has looked, and before the owner parks the run or writes a timeout, is seen.
 func TestSignalComesBetween(t *testing.T) {
 	waitX := func(r *flow.Run, o ...flow.WaitOption) (int, error) {
-		return flow.Wait[int](r, "x", o...)
+		return flow.Wait[int](r, "x", append(o, flow.Event("go"))...)
 	}
 	for name, c := range map[string]struct {
 		before func(e *workflow.Entry) bool
