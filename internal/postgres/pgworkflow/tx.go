@@ -78,10 +78,10 @@ func (s *Store) refusal(ctx context.Context, e *workflow.Entry) (verdict, err er
 func (s *Store) In(tx pgx.Tx) workflow.Front {
 	f := &front{db: s.db.In(tx), sql: s.sql, most: s.most, texts: s.texts, conn: tx.Conn()}
 	f.note = func(ctx context.Context, notes ...workflow.Note) error {
-		if s.open == nil || len(notes) == 0 {
+		if s.ear.Open == nil || len(notes) == 0 {
 			return nil
 		}
-		_, err := tx.Exec(ctx, s.sql.announce, s.channel, texts("", notes))
+		_, err := tx.Exec(ctx, s.sql.announce, s.ear.Channel, texts("", notes))
 		return err
 	}
 	return f
