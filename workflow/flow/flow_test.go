@@ -475,7 +475,8 @@ func TestCancelAndPause(t *testing.T) {
 			t.Error(receipt, err)
 		}
 		time.Sleep(time.Minute)
-		if run := w.get(id); run.Status != workflow.Cancelled || run.Completed.IsZero() || calls != 2 || ended[1] > time.Minute+time.Second {
+		if run := w.get(id); run.Status != workflow.Cancelled || run.Completed.IsZero() || calls != 2 ||
+			ended[1] > time.Minute+time.Second {
 			t.Errorf("%+v: %d calls, %v", run, calls, ended)
 		}
 		if rows := w.journal(id); rows["work"].Outcome != workflow.Late {

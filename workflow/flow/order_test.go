@@ -109,6 +109,7 @@ func TestDurableBefore(t *testing.T) {
 			time.Sleep(time.Second)
 			err := errors.Join(after(r, "a"), after(r, "b", "a"))
 			f := flow.Go(r, "f", func(r *flow.Run) (any, error) { return nil, after(r, "c", "a", "b") })
+			time.Sleep(time.Second) // the branch does not wait for Join
 			_, joined := f.Join()
 			return nil, errors.Join(err, joined, after(r, "d", "f/c"))
 		}))
@@ -178,7 +179,8 @@ func TestStepTxLost(t *testing.T) {
 	inBubble(t, func(w *world) {
 		further := false
 		w.run(deafToRuns{w.store}, nil, flow.New("lost", 1, func(r *flow.Run, _ any) (any, error) {
-			_, err := flow.StepTx(r, "tx", takenOver{w}, func(context.Context, any) (int, error) { return 1, nil }, flow.Retry{})
+			one := func(context.Context, any) (int, error) { return 1, nil }
+			_, err := flow.StepTx(r, "tx", takenOver{w}, one, flow.Retry{})
 			further = true
 			return nil, err
 		}))
@@ -280,6 +282,65 @@ func TestQueueGoesElsewhere(t *testing.T) {
 		}
 		if d := time.Since(began); d > time.Hour+time.Minute {
 			t.Errorf("the runs were over after %v", d)
+		}
+	})
+}
+
+// A sweep goes on until no run is left whose retention has passed.
+func TestSweepsAll(t *testing.T) {
+	inBubble(t, func(w *world) {
+		const n = 2500
+		runs, ends := make([]workflow.NewRun, n), make([]workflow.Entry, n)
+		for i := range runs {
+			id, fence := fmt.Sprint("r", i), lock.Fence{Epoch: 1, Nonce: "n"}
+			runs[i] = workflow.NewRun{ID: id, Workflow: "old", Version: 1, RetentionDays: 1, Owner: "p", Fence: fence}
+			ends[i] = workflow.Entry{Run: id, Fence: fence, Next: workflow.End, Status: workflow.Completed, Mail: -1}
+		}
+		_, err := w.store.Start(w.Context(), runs)
+		_, written := w.store.Write(w.Context(), ends)
+		if err := errors.Join(err, written); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(25 * time.Hour)
+		w.run(w.store, nil, flow.New("new", 1, func(*flow.Run, any) (any, error) { return nil, nil }))
+		time.Sleep(6 * time.Minute) // one sweep
+		left, err := w.store.Counts(w.Context())
+		if err != nil || len(left) > 0 {
+			t.Errorf("left are %v, %v", left, err)
+		}
+	})
+}
+
+// A picky store refuses each call with an entry of one run. A call takes a second, so that entries go together.
+type picky struct {
+	*workflow.Memory
+	bad string
+}
+
+func (s *picky) Write(ctx context.Context, entries []workflow.Entry) ([]error, error) {
+	time.Sleep(time.Second)
+	for _, e := range entries {
+		if e.Run == s.bad {
+			return nil, workflow.ErrInvalid
+		}
+	}
+	return s.Memory.Write(ctx, entries)
+}
+
+// An entry that the store refuses fails no run whose entries go with it.
+func TestRefusedEntryAlone(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := &picky{w.store, w.start("refused", 0, nil)}
+		for i := range 10 {
+			w.start("refused", i+1, nil)
+		}
+		w.run(s, &flow.Options{Writers: 1}, flow.New("refused", 1, func(r *flow.Run, _ int) (any, error) {
+			return nil, flow.Do(r, "step", func(context.Context) error { return nil })
+		}))
+		time.Sleep(time.Minute)
+		counts, err := w.store.Counts(w.Context())
+		if n := counts["refused"][workflow.Completed]; n != 10 || err != nil {
+			t.Errorf("%d runs completed, %v", n, err)
 		}
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
-// A Run is the handle that a body gets. The body calls the verbs with it. A Run is for the goroutine that got it. A verb
-// that is called beside another one, in a goroutine of the body's own, is an error that names Go.
+// A Run is the handle that a body gets. The body calls the verbs with it. A Run is for the goroutine that got it. If a
+// verb is called beside another one, in a goroutine of the body's own, it returns an error that names Go.
 type Run struct {
 	stay   *stay
 	branch string       // "", or the name of the branch with a slash behind it

@@ -158,7 +158,7 @@ type queries struct {
 }
 
 var templates = queries{
-	// {version} is the version that the caller gives. Without a version, a run has the greatest that a living process has, else the
+	// {version} is the version that the caller gives. Without one, a run has the greatest of a living process, else the
 	// greatest that is kept. That is another statement: if it were a condition in this one, PostgreSQL would plan it
 	// anew in each execution.
 	start: `
@@ -260,7 +260,7 @@ var templates = queries{
 		SELECT CASE WHEN status <> 'running' THEN 'over' WHEN hold = '' THEN 'applied' ELSE 'again' END, {firm}::text
 		FROM {workflow_runs} WHERE id = $1::text AND NOT EXISTS (SELECT FROM r)`,
 
-	// A NOTIFY writes, but no process relies on it. announce is for a transaction of the caller, which is to be durable.
+	// A NOTIFY writes, but nothing relies on it. announce is for a transaction of the caller, which is to be durable.
 	notify:   `SELECT {lazy} FROM (SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n) p`,
 	announce: `SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n`,
 
