@@ -128,6 +128,7 @@ var (
 	ErrKeyReused = store.Verdict("workflow: the key was used with another input")
 	ErrOver      = store.Verdict("workflow: run is over")
 	ErrMail      = store.Verdict("workflow: a signal has come since")
+	ErrAborted   = store.Verdict("workflow: the database has refused the transaction")
 
 	ErrInvalid = store.ErrInvalid
 	ErrSchema  = store.ErrSchema
