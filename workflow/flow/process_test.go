@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -76,13 +77,20 @@ func TestTakeover(t *testing.T) {
 // A claim, a start or a write whose answer is lost: the process gets to know what it owns, nothing runs twice, and no
 // run is stuck.
 func TestLostAnswers(t *testing.T) {
-	for _, what := range []string{"claim", "start", "write", "lease", "beat"} {
+	for _, what := range []string{"claim", "again", "start", "write", "lease", "beat"} {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, func(w *world) {
 				var calls, lost atomic.Int64
+				dice := rand.New(rand.NewPCG(1, 2)) // for the one goroutine that claims at a time
 				p := w.process()
 				p.after = func(call string) error {
-					if call == what && lost.Add(1)%2 == 1 {
+					switch {
+					case what == "again" && (call == what || call == "claim"): // also two in a row
+						if dice.IntN(2) == 0 {
+							lost.Add(1)
+							return errCut
+						}
+					case call == what && lost.Add(1)%2 == 1:
 						return errCut
 					}
 					return nil
@@ -437,5 +445,53 @@ func TestTablesAway(t *testing.T) {
 			return calls, nil
 		}))
 		w.completed(w.start("tables", nil, nil), "3")
+	})
+}
+
+// A lateQuestion is a store that loses the answer of the first claim. The first question about it arrives late.
+type lateQuestion struct {
+	*process
+
+	late atomic.Pointer[workflow.ClaimRequest]
+}
+
+func (s *lateQuestion) Claim(
+	ctx context.Context, r workflow.ClaimRequest,
+) ([]workflow.Claimed, time.Duration, error) {
+	if r.Again != "" && s.late.CompareAndSwap(nil, &r) {
+		return nil, 0, errCut
+	}
+	return s.process.Claim(ctx, r)
+}
+
+// A question about a lost claim that arrives after a later one was answered takes no run from its stay.
+func TestLateQuestion(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var calls, lost atomic.Int64
+		s := &lateQuestion{process: w.process()}
+		s.after = func(what string) error {
+			if what == "claim" && w.get("r").Owner != "" && lost.Add(1) == 1 {
+				return errCut
+			}
+			return nil
+		}
+		if _, err := w.store.Start(w.Context(), []workflow.NewRun{{ID: "r", Workflow: "late", Version: 1}}); err != nil {
+			w.Fatal(err)
+		}
+		w.run(s, nil, flow.New("late", 1, func(r *flow.Run, _ any) (int64, error) {
+			return flow.Step(r, "s", func(ctx context.Context) (int64, error) {
+				time.Sleep(time.Minute)
+				return calls.Add(1), ctx.Err()
+			})
+		}))
+		time.Sleep(20 * time.Second)
+		q := s.late.Load()
+		if q == nil || w.get("r").Owner == "" {
+			t.Fatalf("question %+v of %+v", q, w.get("r"))
+		}
+		if all, _, err := w.store.Claim(w.Context(), *q); err != nil || len(all) > 0 {
+			t.Errorf("the late question gets %+v, %v", all, err)
+		}
+		w.completed("r", "1")
 	})
 }

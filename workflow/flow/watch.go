@@ -76,11 +76,16 @@ func (e *Engine) doze(ctx context.Context, d time.Duration, busy bool) {
 	}
 }
 
-// owns reports whether this process owns runs, or may.
+// owns reports whether this process owns runs, or may. What is asked seldom does not count.
 func (e *Engine) owns() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.stays) > 0 || len(e.unanswered) > 0
+	for _, q := range e.unanswered {
+		if q.pause <= time.Minute {
+			return true
+		}
+	}
+	return len(e.stays) > 0
 }
 
 func (e *Engine) tick(ctx context.Context, w *watching) {
