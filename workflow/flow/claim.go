@@ -44,6 +44,7 @@ func (e *Engine) claims(ctx context.Context) {
 // claim waits for room, and claims as many runs as there is room for. full says that there may be more.
 func (e *Engine) claim(ctx context.Context) (full bool, err error) {
 	limit := e.room(ctx)
+	defer e.fly()()
 	claimed, next, err := e.ask(ctx, workflow.ClaimRequest{Limit: limit})
 	if next > 0 {
 		e.due(time.Now().Add(next))
@@ -149,6 +150,7 @@ func (e *Engine) questions() map[string]*question {
 func (e *Engine) again(ctx context.Context, nonce string, q *question) error {
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
+	defer e.fly()()
 	r := e.request(workflow.ClaimRequest{Again: nonce, Limit: workflow.MaxBatch})
 	cut := q.asked != ""
 	if cut {

@@ -24,6 +24,7 @@ type front struct {
 // Start starts runs that this process owns from the beginning, if it has room for them.
 func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.Started, error) {
 	e, nonce := f.e, rand.Text()
+	defer e.fly()()
 	own := make([]workflow.NewRun, len(runs))
 	owned := 0
 	e.mu.Lock()

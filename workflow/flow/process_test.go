@@ -495,3 +495,44 @@ func TestLateQuestion(t *testing.T) {
 		w.completed("r", "1")
 	})
 }
+
+// A cancel that comes after a claim or a start is granted, and before its answer, reaches the step at once.
+func TestCancelBeforeAnswer(t *testing.T) {
+	for _, what := range []string{"claim", "start"} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				p := w.process()
+				p.after = func(call string) error {
+					for r := range w.Runs(w.Context(), workflow.Query{Status: workflow.Running}) {
+						if call == what && r.Owner != "" {
+							_, err := w.Cancel(w.Context(), r.ID)
+							return err
+						}
+					}
+					return nil
+				}
+				var working atomic.Int64
+				e, _ := w.run(p, nil, flow.New("stop", 1, func(r *flow.Run, _ any) (any, error) {
+					return nil, flow.Do(r, "s", func(ctx context.Context) error {
+						working.Add(1)
+						defer working.Add(-1)
+						<-ctx.Done()
+						return ctx.Err()
+					})
+				}))
+				synctest.Wait()
+				c := w.Client
+				if what == "start" {
+					c = workflow.NewClient(e.Front())
+				}
+				if _, err := c.Start(w.Context(), "stop", nil, nil); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if n := working.Load(); n != 0 {
+					t.Errorf("%d steps of a cancelled run are at work", n)
+				}
+			})
+		})
+	}
+}

@@ -119,6 +119,7 @@ func (e *Engine) tick(ctx context.Context, w *watching) {
 // takeOver takes over what processes own whose beats stand still. What is locked by a statement of theirs is skipped
 // for now, so it asks again for some seconds. Then the beats of the dead are forgotten.
 func (e *Engine) takeOver(ctx context.Context, w *watching) {
+	defer e.fly()()
 	w.full = false
 	dead := e.member.Dead()
 	maps.DeleteFunc(w.dead, func(name string, _ time.Time) bool { return dead[name] == 0 })
@@ -173,6 +174,7 @@ func (e *Engine) free() int {
 // leases takes over what processes own that have not beaten for long, and notes the definitions of this process. If the
 // store was away, nobody could beat, and this process waits until all have had the time.
 func (e *Engine) leases(ctx context.Context) {
+	defer e.fly()()
 	limit := e.free()
 	if e.member.Failing() || time.Since(e.lastFailure()) < e.options.Lease/2 {
 		limit = 0
