@@ -543,3 +543,23 @@ func TestStepTxRefused(t *testing.T) {
 		}
 	})
 }
+
+// A sleep that was refused because its deadline was too far away is refused in each pass, also when it is near.
+func TestSleepUntilFarAway(t *testing.T) {
+	inBubble(t, func(w *world) {
+		far := time.Now().Add(workflow.MaxDelay + time.Hour)
+		var errs []string
+		w.run(w.store, nil, flow.New("far", 1, func(r *flow.Run, _ any) (string, error) {
+			err := r.SleepUntil("far", far)
+			if !errors.Is(err, workflow.ErrInvalid) {
+				return "", errors.Join(err, errors.New("not refused"))
+			}
+			errs = append(errs, err.Error())
+			return "awake", r.Sleep("near", 2*time.Hour)
+		}))
+		w.completed(w.start("far", nil, nil), `"awake"`)
+		if len(errs) != 2 || errs[0] != errs[1] {
+			t.Errorf("refused with %q", errs)
+		}
+	})
+}
