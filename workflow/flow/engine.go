@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,8 +52,14 @@ type Engine struct {
 	gone      chan struct{}
 }
 
-// NewEngine returns an engine of definitions. It panics if two have one name and version.
+// NewEngine returns an engine of definitions. It panics if two have one name and version, or if an option is negative:
+// the panic names all that cannot be meant.
 func NewEngine(s workflow.Store, o *Options, defs ...Definition) *Engine {
+	if o != nil {
+		if faults := o.faults(); len(faults) > 0 {
+			panic("flow: options: " + strings.Join(faults, "; "))
+		}
+	}
 	e := &Engine{
 		store: s, options: o.orDefault(), defs: make(map[workflow.Definition]*definition),
 		wake: make(chan struct{}, 1), plan: make(chan struct{}, 1), stir: make(chan struct{}, 1),

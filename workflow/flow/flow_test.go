@@ -663,6 +663,21 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// Options that cannot be meant are refused, all at once.
+func TestBadOptions(t *testing.T) {
+	defer func() {
+		const want = "flow: options: Workers is negative; Writers is negative; Poll is negative; DeadAfter is negative; " +
+			"Grace is negative; MostCrashes is negative; Retry.Attempts is negative; Lease is longer than 8784h0m0s"
+		if text := recover(); text != want {
+			t.Errorf("panic %v, want %s", text, want)
+		}
+	}()
+	flow.NewEngine(new(workflow.Memory), &flow.Options{
+		Workers: -1, Writers: -1, Poll: -1, DeadAfter: -1, Lease: workflow.MaxDelay + 1, Grace: -1, MostCrashes: -1,
+		Retry: retry.Policy{Attempts: -1},
+	})
+}
+
 // Y55–Y57: 30 days, of the definition, of the start, and the cap.
 func TestRetention(t *testing.T) {
 	inBubble(t, func(w *world) {
