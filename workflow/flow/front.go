@@ -33,6 +33,7 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 		room = e.options.Workers - e.active
 	}
 	for i, n := range runs {
+		n.Input = unsigned(n.Input)
 		def := e.newest(n.Workflow, n.Version)
 		if def != nil {
 			n.Version = def.Version

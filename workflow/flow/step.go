@@ -12,8 +12,10 @@ import (
 )
 
 // Step runs fn, or returns what fn returned before. Name is 1 to 128 of letters, digits, '.', '_' and '-', and unique
-// in its branch. The value is what the journal has, decoded from JSON, also the first time. But a json.RawMessage has
-// the text of the program then, and later the text of the store: an equal value.
+// in its branch. The value is what the journal has, decoded from JSON, also the first time. But a json.RawMessage, a
+// json.Number and an UnmarshalJSON method get the text of the program then, and later the text of the store. PostgreSQL
+// has other spaces, another order of keys, the last of equal keys alone, and no exponents. The values are equal: a zero
+// has no sign on any store.
 //
 // If fn fails, it is called again as the retry policy says: by default 3 attempts in all, after 1 s and 2 s, each ± 20
 // %. In between the run is given back. After the last attempt, or an error that retry.Permanent marks, Step returns a
