@@ -294,7 +294,7 @@ type ClaimRequest struct {
 	From string
 
 	// Again claims what Process owns with this nonce. It is for a Claim or a Start whose answer was lost. Nonce should
-	// be another one: otherwise the same request, if it arrives again, takes the runs from those that have them by then.
+	// be another one: otherwise the same request, if it arrives again, takes the runs from who has them by then.
 	Again string
 
 	// Lease claims what was claimed so long ago, or longer, by processes that have not beaten for so long. It is a

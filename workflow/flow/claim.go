@@ -145,8 +145,8 @@ func (e *Engine) questions() map[string]*question {
 
 // again asks what this process owns under a nonce. What it claims gets a nonce of its own, so that a question that
 // arrives late takes nothing from its stay. If an earlier claim with the new nonce had no answer, it may have claimed
-// something too: then what all of them have claimed is a question, and nothing of it is adopted before. The caller holds
-// asking.
+// something too: then what all of them have claimed is a question, and nothing of it is adopted before. The caller
+// holds asking.
 func (e *Engine) again(ctx context.Context, nonce string, q *question) error {
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()

@@ -666,8 +666,8 @@ func TestDefinitions(t *testing.T) {
 // Options that cannot be meant are refused, all at once.
 func TestBadOptions(t *testing.T) {
 	defer func() {
-		const want = "flow: options: Workers is negative; Writers is negative; Poll is negative; DeadAfter is negative; " +
-			"Grace is negative; MostCrashes is negative; Retry.Attempts is negative; Lease is longer than 8784h0m0s"
+		const want = "flow: options: Workers is negative; Writers is negative; Poll is negative; " +
+			"DeadAfter is negative; Grace is negative; MostCrashes is negative; Retry.Attempts is negative; Lease is longer than 8784h0m0s"
 		if text := recover(); text != want {
 			t.Errorf("panic %v, want %s", text, want)
 		}

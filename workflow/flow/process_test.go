@@ -475,7 +475,8 @@ func TestLateQuestion(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := w.store.Start(w.Context(), []workflow.NewRun{{ID: "r", Workflow: "late", Version: 1}}); err != nil {
+		run := workflow.NewRun{ID: "r", Workflow: "late", Version: 1}
+		if _, err := w.store.Start(w.Context(), []workflow.NewRun{run}); err != nil {
 			w.Fatal(err)
 		}
 		w.run(s, nil, flow.New("late", 1, func(r *flow.Run, _ any) (int64, error) {
@@ -503,9 +504,11 @@ func TestCancelBeforeAnswer(t *testing.T) {
 			inBubble(t, func(w *world) {
 				p := w.process()
 				p.after = func(call string) error {
-					for r := range w.Runs(w.Context(), workflow.Query{Status: workflow.Running}) {
-						if call == what && r.Owner != "" {
-							_, err := w.Cancel(w.Context(), r.ID)
+					for r, err := range w.Runs(w.Context(), workflow.Query{Status: workflow.Running}) {
+						if err == nil && call == what && r.Owner != "" {
+							_, err = w.Cancel(w.Context(), r.ID)
+						}
+						if err != nil {
 							return err
 						}
 					}

@@ -14,8 +14,8 @@ func (r *Run) Sleep(name string, d time.Duration) error {
 	return r.sleep(name, d, workflow.Step{For: d}, parking{after: d})
 }
 
-// SleepUntil gives the run back until t. If t is more than workflow.MaxDelay away when it is first called, SleepUntil is
-// workflow.ErrInvalid, also later: the journal notes that.
+// SleepUntil gives the run back until t. If t is more than workflow.MaxDelay away when it is first called, SleepUntil
+// is workflow.ErrInvalid, also later: the journal notes that.
 func (r *Run) SleepUntil(name string, t time.Time) error {
 	return r.sleep(name, time.Until(t), workflow.Step{Until: t}, parking{due: t})
 }

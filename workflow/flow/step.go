@@ -183,8 +183,8 @@ func (e *unsureError) Unwrap() error { return e.err }
 
 // StepTx runs fn in a transaction of the database that keeps the runs. The journal row commits with what fn writes, so
 // that it happens exactly once. The transaction begins before fn, and ends with the journal row. fn must not end it. If
-// the database refuses the transaction, as for a constraint that is checked by the commit, the attempt has failed. If it
-// is not known whether the transaction has committed, the journal says so: the run looks there, and goes on.
+// the database refuses the transaction, as for a constraint that is checked by the commit, the attempt has failed. If
+// it is not known whether the transaction has committed, the journal says so: the run looks there, and goes on.
 func StepTx[Tx, T any](
 	r *Run, name string, db Transactor[Tx], fn func(ctx context.Context, tx Tx) (T, error), opts ...StepOption,
 ) (T, error) {

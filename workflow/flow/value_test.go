@@ -11,19 +11,22 @@ import (
 	"github.com/holdfast-go/holdfast/workflow/flow"
 )
 
+type text = json.RawMessage
+
 // A value is the same in each pass, on each store: PostgreSQL has no zero with a sign, so no verb returns one.
 func TestZeros(t *testing.T) {
 	inBubble(t, func(w *world) {
 		const in = `{"-0":["\"-0",-0.5,-0,-0.0,-0e1,-10,1e-0,2E-05,"a-0\\"]}`
 		const want = `{"-0":["\"-0",-0.5,0,0.0,0e1,-10,1e-0,2E-05,"a-0\\"]}`
 		var inputs []string
-		e, _ := w.run(w.store, nil, flow.New("zeros", 1, func(r *flow.Run, in json.RawMessage) (json.RawMessage, error) {
+		e, _ := w.run(w.store, nil, flow.New("zeros", 1, func(r *flow.Run, in text) (text, error) {
 			inputs = append(inputs, string(in))
-			zero, err := flow.Step(r, "zero", func(context.Context) (float64, error) { return math.Copysign(0, -1), nil })
+			minus := math.Copysign(0, -1)
+			zero, err := flow.Step(r, "zero", func(context.Context) (float64, error) { return minus, nil })
 			if err != nil || math.Signbit(zero) {
 				t.Errorf("%v, %v", zero, err)
 			}
-			out, err := flow.Step(r, "text", func(context.Context) (json.RawMessage, error) { return in, nil })
+			out, err := flow.Step(r, "text", func(context.Context) (text, error) { return in, nil })
 			if err != nil || string(out) != want {
 				t.Errorf("%s, %v, want %s", out, err, want)
 			}
