@@ -15,8 +15,8 @@
 // a session is a turn: what a user says, an answer, an update, a branch. What was said is in a transcript, and the
 // state names it. So each promise of the engine is a promise of the session.
 //
-// A reply is durable before a tool of it starts, and a crash in a tool asks no model. Between a reply and its save there
-// is a moment in which a crash loses the reply: then the model is asked once more.
+// A reply is durable before a tool of it starts, and a crash in a tool asks no model. Between a reply and its save
+// there is a moment in which a crash loses the reply. Then the model is asked once more.
 //
 // # Whoever is waited for
 //

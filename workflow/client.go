@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -70,8 +71,8 @@ func (c *Client) Signal(ctx context.Context, run, event string, payload any, id 
 }
 
 // SignalFirst gives an event to the run of a workflow that has waited longest for an event whose match the payload
-// contains. If no run does, it is ErrNotFound, and nothing is kept. A run with several waits at once is passed over. If
-// the call is repeated after an error, it may reach a second run.
+// contains. If no run does, it is ErrNotFound, and nothing is kept. A run with several waits at once is passed over,
+// and so is a damaged run. If the call is repeated after an error, it may reach a second run.
 func (c *Client) SignalFirst(
 	ctx context.Context, workflow, event string, payload any, id string,
 ) (run string, err error) {
@@ -83,6 +84,9 @@ func (c *Client) SignalFirst(
 		id = NewID()
 	}
 	for r, err := range c.front.Runs(ctx, Query{Workflow: workflow, Event: event, Payload: doc}) {
+		if _, damaged := errors.AsType[*DamagedError](err); damaged {
+			continue
+		}
 		if err != nil {
 			return "", err
 		}

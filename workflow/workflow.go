@@ -128,6 +128,7 @@ var (
 	ErrKeyReused = store.Verdict("workflow: the key was used with another input")
 	ErrOver      = store.Verdict("workflow: run is over")
 	ErrMail      = store.Verdict("workflow: a signal has come since")
+	ErrAborted   = store.Verdict("workflow: the database has refused the transaction")
 
 	ErrInvalid = store.ErrInvalid
 	ErrSchema  = store.ErrSchema
@@ -292,7 +293,8 @@ type ClaimRequest struct {
 	// From claims what this process owns, in place of what is due. Its beats have stood still.
 	From string
 
-	// Again claims what Process owns with this nonce. It is for a Claim or a Start whose answer was lost.
+	// Again claims what Process owns with this nonce. It is for a Claim or a Start whose answer was lost. Nonce should
+	// be another one: otherwise the same request, if it arrives again, takes the runs from who has them by then.
 	Again string
 
 	// Lease claims what was claimed so long ago, or longer, by processes that have not beaten for so long. It is a

@@ -514,3 +514,55 @@ func TestStepTxCutOff(t *testing.T) {
 		}
 	})
 }
+
+// A refusing database refuses each transaction at its commit.
+type refusing struct{}
+
+func (refusing) WriteTx(_ context.Context, f func(tx any) (workflow.Entry, error)) (verdict, err error) {
+	if _, err := f(nil); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: no such parent", workflow.ErrAborted)
+}
+
+// A transaction that the database refuses is a failed attempt.
+func TestStepTxRefused(t *testing.T) {
+	inBubble(t, func(w *world) {
+		calls := 0
+		w.run(w.store, nil, flow.New("refused", 1, func(r *flow.Run, _ any) (any, error) {
+			return flow.StepTx(r, "tx", refusing{}, func(context.Context, any) (int, error) {
+				calls++
+				return 1, nil
+			})
+		}))
+		id := w.start("refused", nil, nil)
+		run := w.await(id)
+		if run.Status != workflow.Failed || calls != 3 {
+			t.Errorf("%d calls, %+v", calls, run)
+		}
+		if st := w.journal(id)["tx"]; st.Outcome != workflow.Broken || st.Attempts != 3 ||
+			!strings.Contains(st.Error, "no such parent") {
+			t.Errorf("journal has %+v", st)
+		}
+	})
+}
+
+// A sleep that was refused because its deadline was too far away is refused in each pass, also when it is near.
+func TestSleepUntilFarAway(t *testing.T) {
+	inBubble(t, func(w *world) {
+		far := time.Now().Add(workflow.MaxDelay + time.Hour)
+		var errs []string
+		w.run(w.store, nil, flow.New("far", 1, func(r *flow.Run, _ any) (string, error) {
+			err := r.SleepUntil("far", far)
+			if !errors.Is(err, workflow.ErrInvalid) {
+				return "", errors.Join(err, errors.New("not refused"))
+			}
+			errs = append(errs, err.Error())
+			return "awake", r.Sleep("near", 2*time.Hour)
+		}))
+		w.completed(w.start("far", nil, nil), `"awake"`)
+		if len(errs) != 2 || errs[0] != errs[1] {
+			t.Errorf("refused with %q", errs)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/retry"
+	"github.com/holdfast-go/holdfast/workflow"
 )
 
 // Options configure an Engine. The zero value, and nil, mean the defaults.
@@ -39,6 +40,31 @@ func (o *Options) orDefault() Options {
 		with.Retry = retry.Exponential(3, time.Second).Max(time.Minute).Spread(0.2)
 	}
 	return with
+}
+
+// faults names the values that cannot be meant.
+func (o *Options) faults() (faults []string) {
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Workers", int64(o.Workers)},
+		{"Writers", int64(o.Writers)},
+		{"Poll", int64(o.Poll)},
+		{"DeadAfter", int64(o.DeadAfter)},
+		{"Lease", int64(o.Lease)},
+		{"Grace", int64(o.Grace)},
+		{"MostCrashes", int64(o.MostCrashes)},
+		{"Retry.Attempts", int64(o.Retry.Attempts)},
+	} {
+		if n.value < 0 {
+			faults = append(faults, n.name+" is negative")
+		}
+	}
+	if o.Lease > workflow.MaxDelay {
+		faults = append(faults, "Lease is longer than "+workflow.MaxDelay.String())
+	}
+	return faults
 }
 
 // The options of definitions, steps and waits.

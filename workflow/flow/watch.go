@@ -76,11 +76,16 @@ func (e *Engine) doze(ctx context.Context, d time.Duration, busy bool) {
 	}
 }
 
-// owns reports whether this process owns runs, or may.
+// owns reports whether this process owns runs, or may. What is asked seldom does not count.
 func (e *Engine) owns() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.stays) > 0 || len(e.unanswered) > 0
+	for _, q := range e.unanswered {
+		if q.pause <= time.Minute {
+			return true
+		}
+	}
+	return len(e.stays) > 0
 }
 
 func (e *Engine) tick(ctx context.Context, w *watching) {
@@ -114,6 +119,7 @@ func (e *Engine) tick(ctx context.Context, w *watching) {
 // takeOver takes over what processes own whose beats stand still. What is locked by a statement of theirs is skipped
 // for now, so it asks again for some seconds. Then the beats of the dead are forgotten.
 func (e *Engine) takeOver(ctx context.Context, w *watching) {
+	defer e.fly()()
 	w.full = false
 	dead := e.member.Dead()
 	maps.DeleteFunc(w.dead, func(name string, _ time.Time) bool { return dead[name] == 0 })
@@ -168,6 +174,7 @@ func (e *Engine) free() int {
 // leases takes over what processes own that have not beaten for long, and notes the definitions of this process. If the
 // store was away, no process could beat. Then this process waits until all have had the time.
 func (e *Engine) leases(ctx context.Context) {
+	defer e.fly()()
 	limit := e.free()
 	if e.member.Failing() || time.Since(e.lastFailure()) < e.options.Lease/2 {
 		limit = 0

@@ -45,6 +45,9 @@ func (s *Store) WriteTx(
 			verdict, err = s.refusal(ctx, &e)
 		}
 	}
+	if pgstate.Aborted(err) {
+		err = fmt.Errorf("%w: %w", workflow.ErrAborted, err)
+	}
 	return verdict, s.error(ctx, "write", e.Run, err)
 }
 
