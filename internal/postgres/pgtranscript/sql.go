@@ -75,6 +75,7 @@ var templates = queries{
 		WHERE t.orchestrator = k.orchestrator AND t.session = k.session AND (t.last = 0 OR $3::boolean)`,
 
 	// The spans are in order and have gaps between them. before ends the one before: an entry of both is copied once.
+	// OFFSET 0 makes the planner look for the entries of each span. It would compare all entries with all spans.
 	copy: `
 		WITH picked AS (
 			SELECT m.first, m.last, m.body
@@ -83,6 +84,7 @@ var templates = queries{
 				SELECT m.first, m.last, m.body FROM {messages} m
 				WHERE ` + withins("$1::text", "$2::text", `s."from"`, "s.through") + `
 					AND m.first > s.before
+				OFFSET 0
 			) m
 		), met AS (
 			SELECT p.first, p.last, p.body, m.first IS NOT NULL AS there,
@@ -90,6 +92,7 @@ var templates = queries{
 			FROM picked p LEFT JOIN LATERAL (
 				SELECT m.first, m.last, m.body FROM {messages} m
 				WHERE ` + withins("$3::text", "$4::text", "p.first", "p.last") + `
+				OFFSET 0
 			) m ON true
 		), verdict AS (
 			SELECT coalesce(bool_and(fits), true) AS fits FROM met

@@ -135,6 +135,11 @@ var plans = []plan{
 		withServers: true,
 	},
 	{
+		pkg:         "./internal/postgres/pgtranscript",
+		suites:      []suite{{pkg: "./internal/test/stores/transcript", skip: notPostgres + "|" + crashes}},
+		withServers: true,
+	},
+	{
 		pkg:         "./internal/postgres/pgworkflow",
 		suites:      []suite{{pkg: "./internal/test/stores/workflow", skip: notPostgres + "|" + crashes}},
 		withServers: true,

@@ -21,6 +21,7 @@ var databases = []struct {
 	open func(t *testing.T) transcript.Store
 }{
 	{"memory", func(*testing.T) transcript.Store { return new(transcript.Memory) }},
+	{"postgres", onPostgres.Open},
 }
 
 func each(t *testing.T, test func(t *testing.T, open func(t *testing.T) transcript.Store)) {
