@@ -90,6 +90,10 @@ var copyClauses = []clause{
 			p.wantTaken(key("s"), three, span(4, 6))
 			p.wantTaken(key("s"), three, span(1, 1))
 			p.wantAllIn(three, "a.1", "a.2", "b.1")
+
+			p.copy(one, key("four"), span(3, 3)) // it has nothing at 1 and 2
+			p.wantTaken(key("s"), key("four"), span(1, 6))
+			p.wantRead(key("four"), []transcript.Span{span(1, 6)}, "!1 to 2", "b.1", "other", "!5 to 6")
 			p.wantAll("a.1", "a.2", "b.1", "b.2", "c.1", "c.2")
 		},
 	},

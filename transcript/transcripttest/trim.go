@@ -72,8 +72,8 @@ var trimClauses = []clause{
 			p.trim(key("t"), future, 2) // it was copied
 			p.wantRead(key("t"), []transcript.Span{span(3, 4)}, "!3", "c.1")
 			p.say("d", 1)
-			p.copy(key("s"), key("u"), span(2, 3))
 			p.copy(key("s"), key("u"), span(4, 4))
+			p.copy(key("s"), key("u"), span(2, 3))
 			p.trim(key("u"), future, 2) // the newest is the one with the highest number
 			p.wantSaidIn(key("u"), "e", 1, span(5, 5))
 		},

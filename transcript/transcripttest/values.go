@@ -107,6 +107,11 @@ var valueClauses = []clause{
 		rule: "names and ids may have any text, up to their bounds",
 		check: func(p *probe) {
 			long := strings.Repeat("x", 512)
+			for i, end := range []string{"a", "b", ""} {
+				k := transcript.Key{Orchestrator: long, Session: long[:511] + end}
+				p.wantSaidIn(k, "first", i+1, span(1, int64(i+1)))
+				p.wantSaidIn(key("long ids"), long[:511]+end, 1, span(int64(i+1), int64(i+1)))
+			}
 			for _, name := range []string{long, text, strings.Repeat("é", 256), "entry:1", "*", "1", "head"} {
 				k := transcript.Key{Orchestrator: name, Session: name}
 				for range 2 {
