@@ -268,7 +268,10 @@ func (s *flawed) copied(e entry, there []entry, spans []transcript.Span) entry {
 	}
 	for _, o := range spans {
 		var msgs []json.RawMessage
-		if s.has("a copy of a part is a part") && o.From > e.From && o.From <= e.Through && json.Unmarshal(e.body, &msgs) == nil {
+		if !s.has("a copy of a part is a part") || o.From <= e.From || o.From > e.Through {
+			continue
+		}
+		if json.Unmarshal(e.body, &msgs) == nil {
 			e.body, _ = json.Marshal(msgs[o.From-e.From:])
 			e.From = o.From
 		}

@@ -44,7 +44,8 @@ func unknown(doc string) message.Block {
 }
 
 // text has what an encoding may lose.
-const text = "naïve \"quotes\" \\ \r\n\t <&> 🙂 𝄞 /../ %2f {a}\u0001\u007f\u0080\u2028\ufffd\ufeff e\u0301 \U0010ffff $1 ?"
+const text = "naïve \"quotes\" \\ \r\n\t <&> 🙂 𝄞 /../ %2f {a}\u0001\u007f\u0080\u2028" +
+	"\ufffd\ufeff e\u0301 \U0010ffff $1 ?"
 
 // every holds messages with all kinds of blocks, and with all that a message may have.
 var every = []message.Message{
@@ -90,7 +91,8 @@ var valueClauses = []clause{
 		rule: "a block of a kind that this version does not know is no error: it is kept as it is",
 		check: func(p *probe) {
 			const doc = `{"kind":"image","z":1.0,"a":1e2,"z":[{}]}`
-			m := message.Message{Role: "user", Blocks: []message.Block{message.Text("a"), unknown(doc), message.Text("b")}}
+			blocks := []message.Block{message.Text("a"), unknown(doc), message.Text("b")}
+			m := message.Message{Role: "user", Blocks: blocks}
 			s := p.append(key("s"), "a", []message.Message{m, message.User("next")})
 			all, got := p.read(key("s"), s)
 			if len(got) != 2 || name(got[1]) != "next" {
