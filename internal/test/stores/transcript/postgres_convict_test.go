@@ -13,13 +13,10 @@ func TestPostgresConvicts(t *testing.T) {
 			"append-once", `DO UPDATE SET last = t.last + excluded.last`, `DO UPDATE SET last = excluded.last + (
 				SELECT count(*) FROM "holdfast_messages" WHERE orchestrator = $1 AND session = $2)`,
 		},
-		"Read leaves out the entry that the span begins in": {
-			"copy-part", `coalesce((`, `coalesce(nullif((`, `LIMIT 1
-				), `, `LIMIT 1
-				), 4), `,
-		},
+		"Read leaves out the entry that the span begins in": {"read", `AND m.last >= `, `AND m.first >= `},
+		"Copy does so":                            {"copy-part", `AND m.last >= `, `AND m.first >= `},
 		"Copy finds what is there":                {"copy-again", `WHERE NOT there AND`, `WHERE`},
-		"Copy overlaps":                           {"copy-taken", `SELECT coalesce(bool_and(fits), true)`, `SELECT coalesce(bool_or(fits), true)`},
+		"Copy overlaps":                           {"copy-taken", `bool_and(fits)`, `bool_or(fits)`},
 		"Copy copies an entry of two spans twice": {"copy-part", `m.first > s.before`, `s.before >= 0`},
 		"Copy copies what fits":                   {"copy-taken", `AND (SELECT fits FROM verdict)`, ``},
 		"Copy leaves the newest number":           {"copy-then-append", `t.last < a.last`, `t.last > a.last`},

@@ -71,7 +71,8 @@ func meet(t *testing.T, p *pgxpool.Pool, s transcript.Store) int64 {
 		acts = append(acts, func() {
 			for i := range 40 {
 				if (i+owner)%3 == 0 {
-					note(s.Copy(t.Context(), session(i), session(i+1), []transcript.Span{span(3, 5), span(9, 9+int64(i))}))
+					spans := []transcript.Span{span(3, 5), span(9, 9+int64(i))}
+					note(s.Copy(t.Context(), session(i), session(i+1), spans))
 				}
 				if (i+owner)%7 == 0 {
 					_, err := s.Trim(t.Context(), session(i), nil, time.Time{})
