@@ -4,11 +4,20 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/transcript"
 	"github.com/holdfast-go/holdfast/transcript/transcripttest"
 )
 
 func TestStore(t *testing.T) { each(t, transcripttest.Run) }
+
+// Random histories of one caller follow the model, and those of several callers are linearizable.
+func TestModel(t *testing.T) {
+	each(t, func(t *testing.T, open func(t *testing.T) transcript.Store) {
+		faulttest.TranscriptModel(t, open)
+		faulttest.TranscriptHistories(t, open, faulttest.Histories())
+	})
+}
 
 func isDamage(err error) bool { return errors.Is(err, transcript.ErrDamaged) }
 
