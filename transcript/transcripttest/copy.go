@@ -41,6 +41,8 @@ var copyClauses = []clause{
 				"!10 to 12")
 			p.copy(key("s"), key("u"), span(11, 11), span(1, 1))
 			p.wantRead(key("u"), []transcript.Span{span(1, 12)}, "a.1", "a.2", "a.3", "!4 to 9", "d.1", "d.2", "d.3")
+			p.copy(key("s"), key("v"), span(3, 4), span(1, 1), span(6, 6))
+			p.wantAllIn(key("v"), "a.1", "a.2", "a.3", "b.1", "b.2", "b.3")
 		},
 	},
 	{

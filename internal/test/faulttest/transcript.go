@@ -183,7 +183,8 @@ var scriptSource = scriptEntry{"src", 1, 2}
 func (s scriptState) entries() (all []scriptEntry) {
 	for _, text := range strings.Fields(string(s)) {
 		var e scriptEntry
-		if _, err := fmt.Sscanf(strings.ReplaceAll(text, ":", " "), "%s %d %d", &e.id, &e.from, &e.through); err != nil {
+		_, err := fmt.Sscanf(strings.ReplaceAll(text, ":", " "), "%s %d %d", &e.id, &e.from, &e.through)
+		if err != nil {
 			panic(err)
 		}
 		all = append(all, e)
