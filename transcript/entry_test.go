@@ -31,11 +31,15 @@ func entry(t testing.TB, from, through int64) transcript.Entry {
 type shelf struct {
 	entries []transcript.Entry
 	asked   []string
+	short   int // how many entries a page has at most, if it is not 0
 	fail    error
 }
 
 func (s *shelf) page(_ context.Context, o transcript.Span, most int) (page []transcript.Entry, err error) {
 	s.asked = append(s.asked, fmt.Sprint(o.From, " ", most))
+	if s.short > 0 {
+		most = s.short
+	}
 	for _, e := range s.entries {
 		if e.From <= o.Through && e.Through >= o.From && len(page) < most {
 			page = append(page, e)
@@ -88,6 +92,17 @@ func TestPagesGrow(t *testing.T) {
 		break
 	}
 	wantLines(t, s.asked, "1 64")
+}
+
+// A page may have fewer entries than were asked for, if they are large.
+func TestShortPages(t *testing.T) {
+	s := &shelf{short: 2, entries: []transcript.Entry{
+		entry(t, 1, 2), entry(t, 3, 3), entry(t, 4, 6), entry(t, 8, 8), entry(t, 9, 9),
+	}}
+	const missing = "the transcript does not have them"
+	wantLines(t, s.read(t.Context(), span(2, 7), span(9, 20)), "2", "3", "4", "5", "6", "7: "+missing, "9",
+		"10 to 20: "+missing)
+	wantLines(t, s.asked, "2 64", "4 256", "7 256", "9 256", "10 256")
 }
 
 // What no store has written is told in its place.

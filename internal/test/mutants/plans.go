@@ -77,7 +77,8 @@ var plans = []plan{
 		{pkg: "./stream"}, {pkg: "./stream/streamtest"}, {pkg: "./internal/test/stores/stream", skip: notMemory},
 	}},
 	{pkg: "./transcript", suites: []suite{
-		{pkg: "./transcript"}, {pkg: "./transcript/transcripttest"},
+		{pkg: "./transcript"},
+		{pkg: "./transcript/transcripttest"},
 		{pkg: "./internal/test/stores/transcript", skip: notMemory},
 	}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
