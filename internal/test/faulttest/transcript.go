@@ -242,8 +242,8 @@ func (s scriptState) step(c scriptCall) (reply scriptReply, next scriptState) {
 	return reply, scriptOf(left)
 }
 
-// scriptSpec is the linearizable specification of a session. A Read of one message happens at one moment; one of several
-// pages does not.
+// scriptSpec is the linearizable specification of a session. A Read of one message happens at one moment. A Read of
+// several pages does not.
 var scriptSpec = sequential(scriptState.step)
 
 // TranscriptHistories records n histories of five workers on a store. If no order of the calls explains the replies,
@@ -286,7 +286,9 @@ func drawScriptCall(rng *hand[scriptReply]) scriptCall {
 	return scriptCall{"append", fmt.Sprint("id", rng.IntN(12)), int64(1 + rng.IntN(3))}
 }
 
-func (c scriptCall) do(ctx context.Context, s transcript.Store, source, k transcript.Key) (out scriptReply, err error) {
+func (c scriptCall) do(
+	ctx context.Context, s transcript.Store, source, k transcript.Key,
+) (out scriptReply, err error) {
 	switch c.op {
 	case "append":
 		msgs := slices.Repeat([]message.Message{message.User(c.id)}, int(c.n))
