@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/message"
 )
 
@@ -20,8 +22,9 @@ type Entry struct {
 // Pages grow. The first messages should come soon. Pages stay small, because a page is held in memory.
 const firstPage, mostPage = 64, 256
 
-// ReadPages is Read for the authors of a store. page returns the entries that have messages of a span, by number, and
-// at most so many. ReadPages calls it again behind the last of them.
+// ReadPages is Read for the authors of a store. page returns the next entries that have messages of a span, by number:
+// at most so many, and fewer if they are large. ReadPages calls it again behind the last of them, until the span ends
+// or there are none.
 func ReadPages(
 	ctx context.Context, k Key, spans []Span, page func(ctx context.Context, s Span, most int) ([]Entry, error),
 ) iter.Seq2[message.Message, error] {
@@ -56,18 +59,32 @@ func (r *reader) span(left Span) bool {
 			r.yield(message.Message{}, err)
 			return false
 		}
+		from := left.From
 		for _, e := range entries {
+			e = e.within()
+			if e.Through < left.From { // its numbers are damaged, or those of the entry before it
+				continue
+			}
 			if left.From < e.From && !r.miss(Span{left.From, e.From - 1}) || !r.entry(e, left) {
 				return false
 			}
 			left.From = e.Through + 1
 		}
-		if len(entries) < r.size {
+		if left.From == from {
 			break
 		}
 		r.size = mostPage
 	}
 	return left.From > left.Through || r.miss(left)
+}
+
+// within returns e, or only its first number, unread, if no entry has as many numbers.
+func (e Entry) within() Entry {
+	if n := e.count(); n < 1 || n > MaxMessages {
+		e.Unread = fmt.Errorf("it has the numbers %d to %d", e.From, e.Through)
+		e.Through = e.From
+	}
+	return e
 }
 
 var errMissing = errors.New("the transcript does not have them")
@@ -82,7 +99,14 @@ func (r *reader) entry(e Entry, left Span) bool {
 		return r.yield(message.Message{}, Damaged(r.key, e.Span, err))
 	}
 	for i, m := range msgs {
-		if n := e.From + int64(i); n >= left.From && n <= left.Through && !r.yield(m, nil) {
+		if n := e.From + int64(i); n < left.From || n > left.Through {
+			continue
+		}
+		if err := ctxcause.Of(r.ctx); err != nil {
+			r.yield(message.Message{}, err)
+			return false
+		}
+		if !r.yield(m, nil) {
 			return false
 		}
 	}
@@ -93,6 +117,9 @@ func (r *reader) entry(e Entry, left Span) bool {
 func (e Entry) messages() (msgs []message.Message, err error) {
 	if e.Unread != nil {
 		return nil, e.Unread
+	}
+	if !utf8.Valid(e.Body) { // encoding/json would replace what it cannot read
+		return nil, errors.New("not UTF-8")
 	}
 	var all []stored
 	if err := json.Unmarshal(e.Body, &all); err != nil {
