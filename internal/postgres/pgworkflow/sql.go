@@ -270,7 +270,8 @@ var templates = queries{
 	announce: `SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n`,
 
 	// {selected} is the condition of a page. There are few pairs of a workflow and a status, and the first runs of each
-	// are the first of an index. {of} says which pairs, and {next} which follow k.
+	// are the first of an index. {of} says which pairs, and {next} which follow k. {status} is a condition on pairs: as
+	// one on runs, it would make the planner take workflow_runs_due, and sort all runs that are running.
 	list: `
 		WITH RECURSIVE k (workflow, status) AS (
 			(SELECT m.workflow, m.status FROM {workflow_runs} m WHERE {of} ORDER BY m.workflow, m.status LIMIT 1)
@@ -284,7 +285,7 @@ var templates = queries{
 				SELECT m.id, m.started FROM {workflow_runs} m
 				WHERE m.workflow = k.workflow AND m.status = k.status AND {selected}
 				ORDER BY m.started DESC, m.id DESC LIMIT {size}
-			) l ORDER BY l.started DESC, l.id DESC LIMIT {size}
+			) l WHERE {status} ORDER BY l.started DESC, l.id DESC LIMIT {size}
 		)
 		SELECT {columns}, {documents} FROM p JOIN {workflow_runs} m ON m.id = p.id ORDER BY m.started DESC, m.id DESC`,
 	// A run has an event only while it is parked. If the condition said more, the planner would take another index.
