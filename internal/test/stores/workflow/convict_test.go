@@ -16,7 +16,7 @@ import (
 // These statements look right, and break the contract. Each has the clause that it breaks, and pairs of texts.
 var convicted = map[string][]string{
 	"no fence":                   {"write-fenced", `epoch = $2::bigint AND nonce = $3::text AND`, `$2::bigint > 0 AND $3::text <> '' AND`},
-	"no nonce":                   {"write-fenced", `nonce = $3::text AND status`, `$3::text <> '' AND status`},
+	"no nonce":                   {"write-fenced", `nonce = $3::text AND owner`, `$3::text <> '' AND owner`},
 	"who gave it back writes":    {"write-given-back", `AND owner <> ''`, ``},
 	"mail is not compared":       {"write-mail", `OR mail = $4::bigint)`, `OR true)`},
 	"a key forgets its input":    {"start-reused", `AND input = $3::jsonb)`, `AND $3::jsonb IS NOT NULL)`},

@@ -183,6 +183,39 @@ func TestPostgresManyRuns(t *testing.T) {
 	})
 }
 
+// If no run was running when the statistics were gathered, what is said to one run does not walk all that run now.
+func TestPostgresStaleStatistics(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
+	c := caller{t, onPostgres.On(t, p, "")}
+	add := func(status string) {
+		pgtest.Exec(t, p, `
+			INSERT INTO holdfast_workflow_runs (id, workflow, version, status, owner, since, retention, started, input)
+			SELECT $1 || i, 'w', 1, $1, CASE WHEN $1 = 'running' THEN 'a' ELSE '' END, now(), 365, now(), '1'
+			FROM generate_series(1, 5000) i`, status)
+	}
+	add("completed")
+	pgtest.Exec(t, p, "VACUUM (ANALYZE) holdfast_workflow_runs")
+	add("running")
+	for what, call := range map[string]func(run string) func() error{
+		"step":   func(run string) func() error { return c.write(nil, entryOf(run, workflow.Stay, stepOf("s"))) },
+		"park":   func(run string) func() error { return c.write(nil, entryOf(run, workflow.Park)) },
+		"end":    func(run string) func() error { return c.write(nil, entryOf(run, workflow.End)) },
+		"signal": func(run string) func() error { return c.send(signalTo(run, "1")) },
+		"pause":  func(run string) func() error { return c.send(workflow.Message{Run: run, Action: workflow.Pause}) },
+		"cancel": func(run string) func() error { return c.send(workflow.Message{Run: run, Action: workflow.Cancel}) },
+	} {
+		check(t, c.start(begun("warm"+what), begun(what))())
+		check(t, call("warm"+what)())
+		before := server.Blocks()
+		check(t, call(what)())
+		if blocks := server.Blocks() - before; blocks > 60 {
+			t.Errorf("%s touches %d blocks", what, blocks)
+		}
+	}
+}
+
 // addMany adds runs as the store would have left them. Most are over, and some wait. One in ten thousand has failed.
 func addMany(t *testing.T, p *pgxpool.Pool) {
 	t.Helper()
