@@ -157,9 +157,9 @@ func refusedEffect(err error) (called, error) {
 // maxResult is how many bytes of a result the model sees.
 const maxResult = 1 << 20
 
-// clip cuts a text, and says so.
+// clip makes a text such that every store takes it, and cuts it, and says so.
 func clip(text string, most int) string {
-	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) <= most {
+	if text = stripped(strings.ToValidUTF8(text, "\uFFFD")); len(text) <= most {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + " [cut: there was more]"

@@ -111,6 +111,8 @@ func TestResults(t *testing.T) {
 				return "", errModel
 			case "panics":
 				panic("at the disco")
+			case "null":
+				return "a\x00\xffb", nil
 			}
 			return strings.Repeat("é", 1<<19) + "é", nil
 		}),
@@ -139,6 +141,8 @@ func TestResults(t *testing.T) {
 		{"lookup", `null`, "the arguments do not fit"},
 		{"lookup", `{"order":"fails"}`, "500"},
 		{"lookup", `{"order":"panics"}`, "the tool failed"},
+		{"lookup", `{"order":"nu\u0000ll"}`, "a\uFFFDb"},
+		{"lookup", `{"order":"A","\u0000":1}`, "the arguments do not fit"},
 		{"lookup", `{"order":"long"}`, "é [cut: there was more]"},
 		{"refund", `{"order":"A"}`, "no such order"},
 		{"odd", `{"order":"A"}`, "the tool failed"},

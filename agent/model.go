@@ -96,7 +96,7 @@ func (a *Agent[C]) ask(ctx context.Context, t *Turn[C]) (m message.Message, err 
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if text := strings.ToValidUTF8(partial.String(), ""); text != "" {
+		if text := stripped(strings.ToValidUTF8(partial.String(), "")); text != "" {
 			a.add(t, message.Assistant(text))
 			t.State.Output = text
 		}
@@ -111,7 +111,7 @@ func (a *Agent[C]) ask(ctx context.Context, t *Turn[C]) (m message.Message, err 
 
 // proper checks a reply, and gives ids to the calls that have none of their own.
 func (a *Agent[C]) proper(t *Turn[C], r Reply) (m message.Message, err error) {
-	m = r.Message
+	m = clean(r.Message)
 	if m.Role == "" {
 		m.Role = message.RoleAssistant
 	}

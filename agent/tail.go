@@ -17,6 +17,7 @@ const roleTool = "tool"
 func (a *Agent[C]) add(t *Turn[C], msgs ...message.Message) {
 	tail := slices.Clip(t.State.Tail) // an older state may share it
 	for _, m := range msgs {
+		m = clean(m)
 		m.Turn, m.CreatedAt = t.Index, time.Now().Truncate(time.Millisecond)
 		tail = append(tail, m)
 	}

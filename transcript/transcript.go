@@ -42,7 +42,7 @@ type Store interface {
 	// that the spans are valid there, and lose their ids. Of an entry that spans name in part, all is copied. What the
 	// session has already is no error, so that a repeat changes nothing. If it has something else at one of the
 	// numbers, Copy returns ErrTaken. What the source does not have is not copied. The time of an entry is that of the
-	// copy.
+	// copy. Copy to a new session: in one whose entries were trimmed, numbers may be given a second time.
 	Copy(ctx context.Context, from, to Key, spans []Span) error
 
 	// Trim deletes the entries that were appended before a time and are in none of the spans, durable on return. It
