@@ -20,8 +20,9 @@ type Entry struct {
 // Pages grow. The first messages should come soon. Pages stay small, because a page is held in memory.
 const firstPage, mostPage = 64, 256
 
-// ReadPages is Read for the authors of a store. page returns the entries that have messages of a span, by number, and
-// at most so many. ReadPages calls it again behind the last of them.
+// ReadPages is Read for the authors of a store. page returns the next entries that have messages of a span, by number:
+// at most so many, and fewer if they are large. ReadPages calls it again behind the last of them, until the span ends or
+// there are none.
 func ReadPages(
 	ctx context.Context, k Key, spans []Span, page func(ctx context.Context, s Span, most int) ([]Entry, error),
 ) iter.Seq2[message.Message, error] {
@@ -62,7 +63,7 @@ func (r *reader) span(left Span) bool {
 			}
 			left.From = e.Through + 1
 		}
-		if len(entries) < r.size {
+		if len(entries) == 0 {
 			break
 		}
 		r.size = mostPage
