@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitetranscript"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteturnlog"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
@@ -52,6 +53,7 @@ var all = []migration{
 	{8, "inbox", pginbox.New(nil, nil), nil},
 	{11, "workflows", pgworkflow.New(nil, &pgworkflow.Options{Processes: pgcheckpoint.New(nil, nil).Processes}), nil},
 	{7, "inbox", nil, sqliteinbox.New(nil, nil)},
+	{11, "transcripts", nil, sqlitetranscript.New(nil, nil)}, // 12 in PostgreSQL
 }
 
 func main() {
