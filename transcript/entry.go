@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/message"
 )
 
@@ -83,7 +84,14 @@ func (r *reader) entry(e Entry, left Span) bool {
 		return r.yield(message.Message{}, Damaged(r.key, e.Span, err))
 	}
 	for i, m := range msgs {
-		if n := e.From + int64(i); n >= left.From && n <= left.Through && !r.yield(m, nil) {
+		if n := e.From + int64(i); n < left.From || n > left.Through {
+			continue
+		}
+		if err := ctxcause.Of(r.ctx); err != nil {
+			r.yield(message.Message{}, err)
+			return false
+		}
+		if !r.yield(m, nil) {
 			return false
 		}
 	}

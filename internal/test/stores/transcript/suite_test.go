@@ -1,0 +1,28 @@
+package transcript_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/transcript"
+	"github.com/holdfast-go/holdfast/transcript/transcripttest"
+)
+
+func TestStore(t *testing.T) { each(t, transcripttest.Run) }
+
+func isDamage(err error) bool { return errors.Is(err, transcript.ErrDamaged) }
+
+// What tests fill a store with is read again.
+func TestHelpers(t *testing.T) {
+	each(t, func(t *testing.T, open func(t *testing.T) transcript.Store) {
+		s := open(t)
+		if last := say(t, s, "s", "a", "b"); last != span(2, 2) || heard(t, s, "s") != "a b" {
+			t.Errorf("the last is %v of %q", last, heard(t, s, "s"))
+		}
+		for call, err := range calls(t.Context(), s) {
+			if err != nil {
+				t.Errorf("%s: %v", call, err)
+			}
+		}
+	})
+}
