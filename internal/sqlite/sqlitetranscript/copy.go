@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
@@ -16,19 +17,20 @@ var (
 	copySQL = `
 		INSERT INTO {prefix}messages (orchestrator, session, first, last, id, at, body)
 		SELECT ?4, ?5, e.first, e.last, NULL, ?6, e.body
-		FROM json_each(?3) CROSS JOIN {prefix}messages e
-		WHERE ` + within("e", "?1", "?2", "(json_each.value ->> 0)", "(json_each.value ->> 1)") + `
+		FROM ` + picked + ` AND NOT EXISTS (` + takenSQL + `)
 		ON CONFLICT (orchestrator, session, first) DO NOTHING`
 
 	takenSQL = `
-		SELECT 1 FROM json_each(?3) CROSS JOIN {prefix}messages e CROSS JOIN {prefix}messages t
-		WHERE ` + within("e", "?1", "?2", "(json_each.value ->> 0)", "(json_each.value ->> 1)") + `
+		SELECT 1 FROM ` + strings.Replace(picked, "WHERE", "CROSS JOIN {prefix}messages t WHERE", 1) + `
 			AND ` + within("t", "?4", "?5", "e.first", "e.last") + `
 			AND (t.first <> e.first OR t.last <> e.last OR t.body <> e.body)
 		LIMIT 1`
+
+	picked = `json_each(?3) CROSS JOIN {prefix}messages e
+		WHERE ` + within("e", "?1", "?2", "(json_each.value ->> 0)", "(json_each.value ->> 1)")
 )
 
-// Copy is one transaction. It copies first, and then looks whether something else was there.
+// Copy is one transaction. If its first statement copies nothing, the second one says why.
 func (s *Store) Copy(ctx context.Context, from, to transcript.Key, spans []transcript.Span) error {
 	st, err := s.db.Start(ctx, transcript.ValidateCopy(from, to, spans))
 	if err == nil {
@@ -44,7 +46,8 @@ func (s *Store) Copy(ctx context.Context, from, to transcript.Key, spans []trans
 
 func copyTo(ctx context.Context, do sqlitestore.Runner, from, to transcript.Key, spans string) error {
 	args := []any{from.Orchestrator, from.Session, spans, to.Orchestrator, to.Session}
-	if _, err := do.Exec(ctx, copySQL, append(args, time.Now().UnixMicro())...); err != nil {
+	copied, err := do.Wrote(ctx, copySQL, append(args, time.Now().UnixMicro())...)
+	if err != nil || copied {
 		return err
 	}
 	rows, err := do.Query(ctx, takenSQL, args...)

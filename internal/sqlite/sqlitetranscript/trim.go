@@ -19,8 +19,7 @@ var trimSQL = `
 	WHERE orchestrator = ?1 AND session = ?2 AND at < ?4
 		AND first < (SELECT max(first) FROM {prefix}messages WHERE orchestrator = ?1 AND session = ?2)
 		AND first NOT IN (
-			SELECT e.first FROM json_each(?3) CROSS JOIN {prefix}messages e
-			WHERE ` + within("e", "?1", "?2", "(json_each.value ->> 0)", "(json_each.value ->> 1)") + `
+			SELECT e.first FROM ` + picked + `
 		)
 	RETURNING last - first + 1`
 

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitetranscript"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/transcript"
+	"github.com/holdfast-go/holdfast/transcript/transcripttest"
 )
 
 var spoken = contract{
@@ -31,6 +32,8 @@ var spoken = contract{
 		},
 		{"index", "DROP INDEX holdfast_messages_id", "index holdfast_messages_id", "Read Copy Trim of all"},
 	},
+
+	unreachable: func(t *testing.T, s subject) { transcripttest.RunUnreachable(t, s.(saidStore)) },
 
 	// Entries of two messages.
 	fill: `WITH n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)
@@ -65,10 +68,34 @@ var spoken = contract{
 			}, touch},
 		}
 	},
+	convicts: map[string]broken{
+		"numbers begin at the first": {"append", []string{"ORDER BY first DESC", "ORDER BY first"}},
+		"an id of any session": {"sessions-apart", []string{
+			"SELECT ?1, ?2, newest + 1", "SELECT ?1, lower(?2), newest + 1",
+		}},
+		"a span begins with an entry": {"copy-part", []string{"AND b.first <= (json_each.value ->> 0)", "AND b.first < 0"}},
+		"a Copy replaces":             {"copy-taken", []string{"AND NOT EXISTS", "OR NOT EXISTS"}},
+		"a Copy compares no messages": {"copy-taken", []string{" OR t.body <> e.body", ""}},
+		"a Copy has old times":        {"copy-time", []string{"NULL, ?6, e.body", "NULL, e.at + 0 * ?6, e.body"}},
+		"a Copy has ids":              {"copy-ids", []string{"NULL, ?6, e.body", "e.id, ?6, e.body"}},
+		"a Trim takes the newest": {"trim-newest", []string{
+			"AND first < (SELECT max(first)", "AND first <= (SELECT max(first)",
+		}},
+		"a Trim of all keeps the newest": {"trim-all", []string{
+			"session = ?2 RETURNING",
+			"session = ?2 AND first < (SELECT max(first) FROM holdfast_messages WHERE orchestrator = ?1 AND session = ?2) RETURNING",
+		}},
+		"a Trim takes what is named": {"trim-part", []string{"AND first NOT IN (", "AND -first NOT IN ("}},
+		"a Trim counts entries":      {"trim", []string{"RETURNING last - first + 1", "RETURNING 1"}},
+	},
+	violations: func(ctx context.Context, open func() subject, clause string) map[string]error {
+		return transcripttest.Violations(ctx, func() transcript.Store { return open().(saidStore) }, clause)
+	},
 	statements: func(t *testing.T, of subject) []executed {
 		s := of.(saidStore)
 		add := func(ctx context.Context) error { return s.say(ctx, "s", "a", "x") }
 		two := []transcript.Span{{From: 1, Through: 1}, {From: 2, Through: 2}}
+		again := func(ctx context.Context) error { return s.Copy(ctx, bot("s"), bot("t"), two) }
 		trim := func(before time.Time) func(context.Context) error {
 			return func(ctx context.Context) error { _, err := s.Trim(ctx, bot("s"), nil, before); return err }
 		}
@@ -78,9 +105,8 @@ var spoken = contract{
 			{"Append of another", "BEGIN INSERT COMMIT", func(ctx context.Context) error { return s.say(ctx, "s", "b", "y") }},
 			{"Read", "SELECT", func(ctx context.Context) error { return yielded(s.said("s", two[0])) }},
 			{"Read of two spans", "SELECT SELECT", func(ctx context.Context) error { return yielded(s.said("s", two...)) }},
-			{"Copy", "BEGIN INSERT SELECT COMMIT", func(ctx context.Context) error {
-				return s.Copy(ctx, bot("s"), bot("t"), two)
-			}},
+			{"Copy", "BEGIN INSERT COMMIT", again},
+			{"Copy once more", "BEGIN INSERT SELECT COMMIT", again},
 			{"Trim", "BEGIN DELETE COMMIT", trim(time.Now())},
 			{"Trim of all", "BEGIN DELETE COMMIT", trim(time.Time{})},
 		}

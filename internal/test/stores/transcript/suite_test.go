@@ -4,11 +4,23 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/transcript"
 	"github.com/holdfast-go/holdfast/transcript/transcripttest"
 )
 
 func TestStore(t *testing.T) { each(t, transcripttest.Run) }
+
+// The suite passes on one connection, and with other names.
+func TestOneConnection(t *testing.T) {
+	t.Parallel()
+	transcripttest.Run(t, func(t *testing.T) transcript.Store {
+		db := sqlitetest.Open(t, testenv.SQLite(t))
+		db.SetMaxOpenConns(1)
+		return onSQLite(t, db, "_My1")
+	})
+}
 
 func isDamage(err error) bool { return errors.Is(err, transcript.ErrDamaged) }
 

@@ -4,10 +4,13 @@ package transcript_test
 
 import (
 	"context"
+	"database/sql"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitetranscript"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/transcript"
@@ -21,6 +24,9 @@ var databases = []struct {
 	open func(t *testing.T) transcript.Store
 }{
 	{"memory", func(*testing.T) transcript.Store { return new(transcript.Memory) }},
+	{"sqlite", func(t *testing.T) transcript.Store {
+		return onSQLite(t, sqlitetest.Open(t, testenv.SQLite(t)), "")
+	}},
 }
 
 func each(t *testing.T, test func(t *testing.T, open func(t *testing.T) transcript.Store)) {
@@ -31,6 +37,13 @@ func each(t *testing.T, test func(t *testing.T, open func(t *testing.T) transcri
 			test(t, d.open)
 		})
 	}
+}
+
+func onSQLite(tb testing.TB, db *sql.DB, prefix string) transcript.Store {
+	tb.Helper()
+	s := sqlitetranscript.New(db, &sqlitetranscript.Options{Prefix: prefix})
+	sqlitetest.Exec(tb, db, s.Schema())
+	return s
 }
 
 func key(session string) transcript.Key { return transcript.Key{Orchestrator: "bot", Session: session} }
