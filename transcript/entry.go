@@ -22,8 +22,8 @@ type Entry struct {
 const firstPage, mostPage = 64, 256
 
 // ReadPages is Read for the authors of a store. page returns the next entries that have messages of a span, by number:
-// at most so many, and fewer if they are large. ReadPages calls it again behind the last of them, until the span ends or
-// there are none.
+// at most so many, and fewer if they are large. ReadPages calls it again behind the last of them, until the span ends
+// or there are none.
 func ReadPages(
 	ctx context.Context, k Key, spans []Span, page func(ctx context.Context, s Span, most int) ([]Entry, error),
 ) iter.Seq2[message.Message, error] {

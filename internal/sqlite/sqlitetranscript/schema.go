@@ -36,8 +36,9 @@ var layout = sqlitestore.Layout{
 // within returns the condition of the entries of a table that have a number of from to through. Entries have no number
 // in common. So the first of them is the last one that begins at from or before, if there is one.
 func within(table, orchestrator, session, from, through string) string {
-	return strings.NewReplacer("m.", table+".", "{o}", orchestrator, "{s}", session, "{from}", from, "{through}", through).
-		Replace(`m.orchestrator = {o} AND m.session = {s}
+	return strings.NewReplacer(
+		"m.", table+".", "{o}", orchestrator, "{s}", session, "{from}", from, "{through}", through,
+	).Replace(`m.orchestrator = {o} AND m.session = {s}
 			AND m.first >= coalesce((
 				SELECT max(b.first) FROM {prefix}messages b
 				WHERE b.orchestrator = {o} AND b.session = {s} AND b.first <= {from}
