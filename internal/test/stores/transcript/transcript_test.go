@@ -9,11 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
+	"github.com/holdfast-go/holdfast/internal/redis/redistranscript"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitetranscript"
+	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/transcript"
+	"github.com/holdfast-go/holdfast/transcript/transcripttest"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -27,6 +33,7 @@ var databases = []struct {
 	{"sqlite", func(t *testing.T) transcript.Store {
 		return onSQLite(t, sqlitetest.Open(t, testenv.SQLite(t)), "")
 	}},
+	{"redis", onRedis.Open},
 }
 
 func each(t *testing.T, test func(t *testing.T, open func(t *testing.T) transcript.Store)) {
@@ -37,6 +44,16 @@ func each(t *testing.T, test func(t *testing.T, open func(t *testing.T) transcri
 			test(t, d.open)
 		})
 	}
+}
+
+var onRedis = redistest.Kind[transcript.Store]{
+	New: func(client redis.UniversalClient, prefix string) transcript.Store {
+		return redistranscript.New(client, &redistranscript.Options{Prefix: prefix})
+	},
+	Suite: transcripttest.Run, Calls: calls,
+	Tell:  func(ctx context.Context, s transcript.Store) []string { return tell(ctx, s, 2) },
+	Model: func() transcript.Store { return new(transcript.Memory) },
+	User:  "bot", Eviction: redisstore.ErrEviction,
 }
 
 func onSQLite(tb testing.TB, db *sql.DB, prefix string) transcript.Store {
