@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/message"
@@ -58,18 +59,32 @@ func (r *reader) span(left Span) bool {
 			r.yield(message.Message{}, err)
 			return false
 		}
+		from := left.From
 		for _, e := range entries {
+			e = e.within()
+			if e.Through < left.From { // its numbers are damaged, or those of the entry before it
+				continue
+			}
 			if left.From < e.From && !r.miss(Span{left.From, e.From - 1}) || !r.entry(e, left) {
 				return false
 			}
 			left.From = e.Through + 1
 		}
-		if len(entries) == 0 {
+		if left.From == from {
 			break
 		}
 		r.size = mostPage
 	}
 	return left.From > left.Through || r.miss(left)
+}
+
+// within returns e, or only its first number, unread, if no entry has as many numbers.
+func (e Entry) within() Entry {
+	if n := e.count(); n < 1 || n > MaxMessages {
+		e.Unread = fmt.Errorf("it has the numbers %d to %d", e.From, e.Through)
+		e.Through = e.From
+	}
+	return e
 }
 
 var errMissing = errors.New("the transcript does not have them")
@@ -102,6 +117,9 @@ func (r *reader) entry(e Entry, left Span) bool {
 func (e Entry) messages() (msgs []message.Message, err error) {
 	if e.Unread != nil {
 		return nil, e.Unread
+	}
+	if !utf8.Valid(e.Body) { // encoding/json would replace what it cannot read
+		return nil, errors.New("not UTF-8")
 	}
 	var all []stored
 	if err := json.Unmarshal(e.Body, &all); err != nil {

@@ -41,6 +41,8 @@ var copyClauses = []clause{
 				"!10 to 12")
 			p.copy(key("s"), key("u"), span(11, 11), span(1, 1))
 			p.wantRead(key("u"), []transcript.Span{span(1, 12)}, "a.1", "a.2", "a.3", "!4 to 9", "d.1", "d.2", "d.3")
+			p.copy(key("s"), key("v"), span(3, 4), span(1, 1), span(6, 6))
+			p.wantAllIn(key("v"), "a.1", "a.2", "a.3", "b.1", "b.2", "b.3")
 		},
 	},
 	{
@@ -90,6 +92,10 @@ var copyClauses = []clause{
 			p.wantTaken(key("s"), three, span(4, 6))
 			p.wantTaken(key("s"), three, span(1, 1))
 			p.wantAllIn(three, "a.1", "a.2", "b.1")
+
+			p.copy(one, key("four"), span(3, 3)) // it has nothing at 1 and 2
+			p.wantTaken(key("s"), key("four"), span(1, 6))
+			p.wantRead(key("four"), []transcript.Span{span(1, 6)}, "!1 to 2", "b.1", "other", "!5 to 6")
 			p.wantAll("a.1", "a.2", "b.1", "b.2", "c.1", "c.2")
 		},
 	},
@@ -105,8 +111,8 @@ var copyClauses = []clause{
 			}
 			p.trim(key("s"), future, 4, span(4, 4)) // it leaves 3, 4, 7 and 8
 			p.copy(key("s"), key("t"), span(1, transcript.MaxNumber))
-			p.wantRead(key("t"), []transcript.Span{span(1, 9)}, "first.1", "!2", "e2.1", "e2.2", "!5 to 6", "e4.1", "e4.2",
-				"!9")
+			p.wantRead(key("t"), []transcript.Span{span(1, 9)}, "first.1", "!2", "e2.1", "e2.2", "!5 to 6", "e4.1",
+				"e4.2", "!9")
 			p.copy(key("s"), key("t"), span(1, 1), span(9, 12))
 			p.copy(key("s"), key("t"))
 			p.copy(key("s"), key("t"), transcript.Span{}, transcript.Span{})
@@ -127,8 +133,8 @@ var copyClauses = []clause{
 			p.copy(key("s"), key("t"), span(1, 1))
 			p.wantSaidIn(key("t"), "b", 2, span(10, 11))
 			p.wantSaid("own", 1, span(11, 11))
-			p.wantRead(key("t"), []transcript.Span{span(1, 11)}, "e1.1", "e1.2", "!3 to 6", "e4.1", "e4.2", "a.1", "b.1",
-				"b.2")
+			p.wantRead(key("t"), []transcript.Span{span(1, 11)}, "e1.1", "e1.2", "!3 to 6", "e4.1", "e4.2", "a.1",
+				"b.1", "b.2")
 		},
 	},
 	{

@@ -77,7 +77,8 @@ var loopClauses = []clause{
 					ok(err)
 					break
 				}
-				for range p.store.Read(p.ctx, key("s"), []transcript.Span{span(7, 9), span(1, 4)}) {
+				for _, err := range p.store.Read(p.ctx, key("s"), []transcript.Span{span(7, 9), span(1, 4)}) {
+					damage(key("s"), err)
 					break
 				}
 			}

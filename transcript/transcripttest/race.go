@@ -94,7 +94,8 @@ var raceClauses = []clause{
 					}
 				}
 				got, _ := p.read(key("s"), all[0].span)
-				if all[0].span.From != next || !slices.ContainsFunc(all, func(o owner) bool { return slices.Equal(o.said, got) }) {
+				ours := func(o owner) bool { return slices.Equal(o.said, got) }
+				if all[0].span.From != next || !slices.ContainsFunc(all, ours) {
 					fail("the entry is %q at %v, and one owner's entry from %d on was wanted", got, all[0].span, next)
 				}
 				next = all[0].span.Through + 1
@@ -127,7 +128,7 @@ var raceClauses = []clause{
 	},
 	{
 		name: "race-copy-append",
-		rule: "if an owner appends while the session gets a copy, Copy copies all or returns ErrTaken and copies nothing",
+		rule: "if an owner appends while the session gets a copy, Copy copies all, or nothing and returns ErrTaken",
 		check: func(p *probe) {
 			all := append(texts("a", 1), texts("b", 1)...)
 			p.say("a", 1)

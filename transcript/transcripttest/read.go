@@ -68,8 +68,8 @@ var readClauses = []clause{
 				{
 					[]transcript.Span{span(1, transcript.MaxNumber)},
 					[]string{
-						"!1 to 2", "e2.1", "e2.2", "!5 to 6", "e4.1", "e4.2", "e5.1", "e5.2", "!11 to 12", "e7.1", "e7.2",
-						"e8.1", "e8.2", missing(17, transcript.MaxNumber),
+						"!1 to 2", "e2.1", "e2.2", "!5 to 6", "e4.1", "e4.2", "e5.1", "e5.2", "!11 to 12", "e7.1",
+						"e7.2", "e8.1", "e8.2", missing(17, transcript.MaxNumber),
 					},
 				},
 			} {

@@ -18,8 +18,8 @@ var trimClauses = []clause{
 				p.say(fmt.Sprint("e", i+1), n)
 			}
 			p.trim(key("s"), future, 3, span(4, 7), span(8, 11))
-			p.wantRead(key("s"), []transcript.Span{span(1, 12)}, "!1 to 3", "e3.1", "e3.2", "e3.3", "e4.1", "e5.1", "e5.2",
-				"e5.3", "e5.4", "e6.1")
+			p.wantRead(key("s"), []transcript.Span{span(1, 12)}, "!1 to 3", "e3.1", "e3.2", "e3.3", "e4.1", "e5.1",
+				"e5.2", "e5.3", "e5.4", "e6.1")
 			p.trim(key("s"), future, 0, span(8, 11), transcript.Span{}, span(4, 7), span(5, 9))
 			p.trim(key("s"), future, 4, span(4, 6), span(7, 7), span(40, 50))
 			p.trim(key("s"), future, 4)
@@ -72,8 +72,8 @@ var trimClauses = []clause{
 			p.trim(key("t"), future, 2) // it was copied
 			p.wantRead(key("t"), []transcript.Span{span(3, 4)}, "!3", "c.1")
 			p.say("d", 1)
-			p.copy(key("s"), key("u"), span(2, 3))
 			p.copy(key("s"), key("u"), span(4, 4))
+			p.copy(key("s"), key("u"), span(2, 3))
 			p.trim(key("u"), future, 2) // the newest is the one with the highest number
 			p.wantSaidIn(key("u"), "e", 1, span(5, 5))
 		},
@@ -109,8 +109,8 @@ var trimClauses = []clause{
 			for _, spans := range [][]transcript.Span{{span(3, 3)}, {{}}, {span(40, 50)}, {span(1, 4)}} {
 				p.trim(key("s"), zero, 0, spans...)
 			}
-			// The last is almost the zero time.
-			for _, t := range []time.Time{past, time.Unix(0, 0), time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC), zero.Add(1)} {
+			early := time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC)
+			for _, t := range []time.Time{past, time.Unix(0, 0), early, zero.Add(1)} {
 				p.trim(key("s"), t, 0)
 				p.trim(key("s"), t, 0, span(3, 3))
 			}

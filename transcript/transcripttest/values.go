@@ -44,7 +44,8 @@ func unknown(doc string) message.Block {
 }
 
 // text has what an encoding may lose.
-const text = "naïve \"quotes\" \\ \r\n\t <&> 🙂 𝄞 /../ %2f {a}\u0001\u007f\u0080\u2028\ufffd\ufeff e\u0301 \U0010ffff $1 ?"
+const text = "naïve \"quotes\" \\ \r\n\t <&> 🙂 𝄞 /../ %2f {a}\u0001\u007f\u0080\u2028" +
+	"\ufffd\ufeff e\u0301 \U0010ffff $1 ?"
 
 // every holds messages with all kinds of blocks, and with all that a message may have.
 var every = []message.Message{
@@ -90,7 +91,8 @@ var valueClauses = []clause{
 		rule: "a block of a kind that this version does not know is no error: it is kept as it is",
 		check: func(p *probe) {
 			const doc = `{"kind":"image","z":1.0,"a":1e2,"z":[{}]}`
-			m := message.Message{Role: "user", Blocks: []message.Block{message.Text("a"), unknown(doc), message.Text("b")}}
+			blocks := []message.Block{message.Text("a"), unknown(doc), message.Text("b")}
+			m := message.Message{Role: "user", Blocks: blocks}
 			s := p.append(key("s"), "a", []message.Message{m, message.User("next")})
 			all, got := p.read(key("s"), s)
 			if len(got) != 2 || name(got[1]) != "next" {
@@ -107,6 +109,11 @@ var valueClauses = []clause{
 		rule: "names and ids may have any text, up to their bounds",
 		check: func(p *probe) {
 			long := strings.Repeat("x", 512)
+			for i, end := range []string{"a", "b", ""} {
+				k := transcript.Key{Orchestrator: long, Session: long[:511] + end}
+				p.wantSaidIn(k, "first", i+1, span(1, int64(i+1)))
+				p.wantSaidIn(key("long ids"), long[:511]+end, 1, span(int64(i+1), int64(i+1)))
+			}
 			for _, name := range []string{long, text, strings.Repeat("é", 256), "entry:1", "*", "1", "head"} {
 				k := transcript.Key{Orchestrator: name, Session: name}
 				for range 2 {

@@ -8,6 +8,8 @@
 //   - [RenewUnderLoad] renews hundreds of leases at once while others append, mark and steal.
 //   - [SnapshotModel] compares a snapshot store with [snapshot.Memory], call by call, and [RacingBegins] races Begins.
 //   - [WorkflowHistories] makes five owners work on one run, a quarter of the time under the fence of another.
+//   - [TranscriptModel] compares a transcript with [transcript.Memory]. [TranscriptHistories] makes five workers append
+//     to one session, copy to it, read it and trim it.
 //   - [TurnLogModel] and [TurnLogHistories] do the like with a turn log.
 //
 // Every backend's tests call all of them. With HOLDFAST_SOAK=1 they run about thirty times longer.

@@ -33,7 +33,7 @@ func CheckpointHistories(t *testing.T, newStore func(*testing.T) checkpoint.Stor
 	seed := rand.Uint64()
 	illegal, ops, err := checkHistories(t.Context(), newStore(t), n, seed, func(history []porcupine.Operation) {
 		if !t.Failed() {
-			t.Errorf("illegal history of seed %d:\n%s", seed, transcript(spec, history))
+			t.Errorf("illegal history of seed %d:\n%s", seed, listing(spec, history))
 		}
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func checkHistories(
 			illegal++
 			report(history)
 		case porcupine.Unknown:
-			return illegal, ops, fmt.Errorf("history %d is undecided:\n%s", i, transcript(spec, history))
+			return illegal, ops, fmt.Errorf("history %d is undecided:\n%s", i, listing(spec, history))
 		}
 	}
 	if !settled {

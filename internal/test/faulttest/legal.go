@@ -110,7 +110,7 @@ func legal[C, R any](
 			return op.Output != nil && meets(op.Input.(C), op.Output.(R))
 		})
 		if result := porcupine.CheckOperationsTimeout(spec, h, time.Minute); result != porcupine.Ok {
-			t.Fatalf("history of seed %d is %v:\n%s", seed+uint64(i), result, transcript(spec, h))
+			t.Fatalf("history of seed %d is %v:\n%s", seed+uint64(i), result, listing(spec, h))
 		}
 	}
 	if !met {
@@ -119,7 +119,7 @@ func legal[C, R any](
 	t.Logf("%d histories of %d calls are legal", n, calls)
 }
 
-func transcript(spec porcupine.Model, history []porcupine.Operation) string {
+func listing(spec porcupine.Model, history []porcupine.Operation) string {
 	var b strings.Builder
 	history = slices.Clone(history)
 	slices.SortFunc(history, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })

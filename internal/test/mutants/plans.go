@@ -76,6 +76,11 @@ var plans = []plan{
 	{pkg: "./stream", suites: []suite{
 		{pkg: "./stream"}, {pkg: "./stream/streamtest"}, {pkg: "./internal/test/stores/stream", skip: notMemory},
 	}},
+	{pkg: "./transcript", suites: []suite{
+		{pkg: "./transcript"},
+		{pkg: "./transcript/transcripttest"},
+		{pkg: "./internal/test/stores/transcript", skip: notMemory},
+	}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
 	{
 		pkg:    "./internal/sqlite/sqlitestream",
