@@ -20,16 +20,16 @@ func (s *Store) Read(
 	ctx context.Context, k transcript.Key, spans []transcript.Span,
 ) iter.Seq2[message.Message, error] {
 	return transcript.ReadPages(ctx, k, spans,
-		func(ctx context.Context, span transcript.Span, most int) (all []transcript.Entry, err error) {
+		func(ctx context.Context, span transcript.Span, most int) (all []transcript.Entry, more bool, err error) {
 			defer redisstore.Wrap(&err, "read", k.Session)
 			if err := redisstore.Checked(ctx); err != nil {
-				return nil, err
+				return nil, false, err
 			}
-			page, _, err := s.page(ctx, k, []transcript.Span{span}, most, pageBytes)
+			page, more, err := s.page(ctx, k, []transcript.Span{span}, most, pageBytes)
 			for _, e := range page {
 				all = append(all, e.Entry)
 			}
-			return all, judge(k, err)
+			return all, more, judge(k, err)
 		})
 }
 

@@ -31,16 +31,15 @@ const pageBytes = 1 << 20
 func (s *Store) Read(
 	ctx context.Context, k transcript.Key, spans []transcript.Span,
 ) iter.Seq2[message.Message, error] {
-	page := func(ctx context.Context, span transcript.Span, most int) ([]transcript.Entry, error) {
+	page := func(ctx context.Context, span transcript.Span, most int) (all []transcript.Entry, more bool, err error) {
 		st, err := s.db.Start(ctx)
-		var all []transcript.Entry
 		if err == nil {
-			all, err = readPage(ctx, st, k, span, most)
+			all, more, err = readPage(ctx, st, k, span, most)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("sqlitetranscript: read %q: %w", k.Session, s.db.Explain(ctx, err))
+			return nil, false, fmt.Errorf("sqlitetranscript: read %q: %w", k.Session, s.db.Explain(ctx, err))
 		}
-		return all, nil
+		return all, more, nil
 	}
 	return transcript.ReadPages(ctx, k, spans, page)
 }
@@ -48,11 +47,11 @@ func (s *Store) Read(
 // readPage returns the next entries. If SQLite cannot read them all, readPage reads them one by one.
 func readPage(
 	ctx context.Context, st sqlitestore.Statements, k transcript.Key, span transcript.Span, most int,
-) ([]transcript.Entry, error) {
+) (all []transcript.Entry, more bool, err error) {
 	args := []any{k.Orchestrator, k.Session, span.From, span.Through, most}
 	size := 0
 	rows, err := st[pageSQL].QueryContext(ctx, args...)
-	all, err := sqlitestore.Collect(rows, err, func(rows *sql.Rows) (e transcript.Entry, err error) {
+	all, err = sqlitestore.Collect(rows, err, func(rows *sql.Rows) (e transcript.Entry, err error) {
 		if size >= pageBytes {
 			return e, errFull
 		}
@@ -62,9 +61,9 @@ func readPage(
 	})
 	switch {
 	case errors.Is(err, errFull):
-		return all, nil
+		return all, true, nil
 	case !sqlitestore.Corrupt(err):
-		return all, err
+		return all, len(all) == most, err
 	}
 	rows, err = st[briefSQL].QueryContext(ctx, args...)
 	brief, err := sqlitestore.Collect(rows, err, scanSpan)
@@ -85,7 +84,7 @@ func readPage(
 		size += len(e.Body)
 		all = append(all, e)
 	}
-	return all, err
+	return all, len(all) < len(brief) || len(brief) == most, err
 }
 
 var (
