@@ -13,7 +13,7 @@ local function give(e)
   local body = ''
   if bytes then
     if n == most or n > 0 and bytes <= 0 then return false end
-    body = find('body', e.key) or ''
+    body = not e.bad and find('body', e.key) or ''
     bytes = bytes - #body
     if n > 0 and bytes < 0 then return false end
   end

@@ -26,18 +26,20 @@ local function late(began, now)
   return not began or began > now or now - began > 20 * minute
 end
 
--- Returns an entry of a member, which has lost the word entry. If no store wrote it, the entry is bad, and has one
--- number.
+-- Returns an entry of a member, which has lost the word entry. If its numbers cannot be read, the entry is bad, and has
+-- one number.
 local function parse(member)
-  local key, through, at, call, id = member:match('^(%d+)%z(%d+)%z(%d+)%z([^%z]*)%z(.*)$')
-  if key then
-    return {
-      member = member, key = key, from = tonumber(key), through = tonumber(through), at = tonumber(at), call = call, id = id
-    }
+  local key, through, rest = member:match('^(%d+)%z(%d+)%z(.*)$')
+  if not key then
+    key = member:match('^%d*')
+    local from = tonumber(key) or 0
+    return {member = member, key = key, from = from, through = from, bad = true}
   end
-  key = member:match('^%d*')
-  local from = tonumber(key) or 0
-  return {member = member, key = key, from = from, through = from, bad = true}
+  local at, call, id = rest:match('^(%d+)%z([^%z]*)%z(.*)$')
+  return {
+    member = member, key = key, from = tonumber(key), through = tonumber(through), at = tonumber(at) or 0,
+    call = call or '', id = id or ''
+  }
 end
 
 -- Returns the last entry below a bound, or nil.

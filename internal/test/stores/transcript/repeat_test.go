@@ -46,19 +46,19 @@ func (y *story) live() {
 	y.trim("s", future)
 	y.append("b", 3)
 	y.copy(span(4, 9))
-	y.trim("t", time.Time{})
+	y.trim("t", zero)
 	y.append("a", 2)
-	y.trim("s", time.Time{})
-	y.trim("s", time.Time{})
+	y.trim("s", zero)
+	y.trim("s", zero)
 	y.append("b", 1) // the first of another life
 	y.append("d", 1)
 	y.copy(span(2, 2))
 	y.trim("s", future)
-	y.trim("s", time.Time{})
-	y.trim("t", time.Time{})
+	y.trim("s", zero)
+	y.trim("t", zero)
 }
 
-var future = time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)
+var zero, future = time.Time{}, time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (y *story) append(id string, n int) {
 	msgs := make([]message.Message, n)
@@ -77,6 +77,9 @@ func (y *story) trim(session string, before time.Time, spans ...transcript.Span)
 	n, err := y.store.Trim(y.ctx, key(session), spans, before)
 	y.note(fmt.Sprint("trim ", session, " ", spans, ": ", n), err)
 }
+
+// said returns one message.
+func said(text string) []message.Message { return []message.Message{message.User(text)} }
 
 // note adds a verdict, and what readers see after the call.
 func (y *story) note(what string, err error) {
