@@ -61,7 +61,8 @@ var grammars = map[Dialect]*grammar{
 			WHERE oid IN (to_regclass('"holdfast_schema_version"'), to_regclass('"holdfast_sessions"'),
 					to_regclass('"holdfast_runs"'), to_regclass('"holdfast_locks"'), to_regclass('"holdfast_effects"'),
 					to_regclass('"holdfast_logged"'), to_regclass('"holdfast_streams"'),
-					to_regclass('"holdfast_inbox"'), to_regclass('"holdfast_workflow_runs"'))
+					to_regclass('"holdfast_inbox"'), to_regclass('"holdfast_workflow_runs"'),
+					to_regclass('"holdfast_messages"'))
 				AND relnamespace::regnamespace <> quote_ident(current_schema())::regnamespace`,
 
 		// The statements arrive as one simple query, and are one transaction. The lock is needed: IF NOT EXISTS alone

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pglocker"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgtranscript"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
@@ -86,6 +87,7 @@ var (
 				pgstream.New(nil, &pgstream.Options{Prefix: prefix}),
 				pginbox.New(nil, &pginbox.Options{Prefix: prefix}),
 				pgworkflow.New(nil, &pgworkflow.Options{Prefix: prefix}),
+				pgtranscript.New(nil, &pgtranscript.Options{Prefix: prefix}),
 			}
 		},
 	}

@@ -39,6 +39,7 @@
 //	phases, logged                the turn log: its entries, and one row for each run
 //	streams, chunks               what readers are shown while turns run
 //	inbox                         answers, and other items that wait to become an input
+//	transcripts, messages         what was said: the newest number of each session, and one row for each entry
 //	locks                         who holds each lock; it is not logged
 //	workflow_runs, workflow_steps, workflow_signals  the runs of workflows, their journals and their mailboxes
 //	workflow_definitions          which processes have had the code of which workflow

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pglocker"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgtranscript"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
 	"github.com/holdfast-go/holdfast/internal/retention"
@@ -24,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/stream"
+	"github.com/holdfast-go/holdfast/transcript"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -82,6 +84,7 @@ type DB struct {
 	turnLog     *logOf
 	stream      *pgstream.Store
 	inbox       *pginbox.Store
+	transcripts *pgtranscript.Store
 	locker      *pglocker.Locker
 	workflows   *pgworkflow.Store
 }
@@ -111,8 +114,9 @@ func New(pool *pgxpool.Pool, o *Options) *DB {
 		stream: pgstream.New(pool, &pgstream.Options{
 			Prefix: o.Prefix, Keep: o.StreamKeep, TTL: age(o.Ages.Streams),
 		}),
-		inbox:  pginbox.New(pool, &pginbox.Options{Prefix: o.Prefix}),
-		locker: pglocker.New(pool, &pglocker.Options{Prefix: o.Prefix, Listen: o.Listen, Logger: o.Logger}),
+		inbox:       pginbox.New(pool, &pginbox.Options{Prefix: o.Prefix}),
+		transcripts: pgtranscript.New(pool, &pgtranscript.Options{Prefix: o.Prefix}),
+		locker:      pglocker.New(pool, &pglocker.Options{Prefix: o.Prefix, Listen: o.Listen, Logger: o.Logger}),
 	}
 	db.workflows = pgworkflow.New(pool, &pgworkflow.Options{
 		Prefix: o.Prefix, MaxAge: o.Ages.Workflows, FailUnknown: o.FailUnknown, Listen: o.Listen, Logger: o.Logger,
@@ -146,6 +150,9 @@ func (db *DB) Stream() stream.Store { return db.stream }
 
 // Inbox keeps the answers of people until they are taken.
 func (db *DB) Inbox() inbox.Store { return db.inbox }
+
+// Transcripts keeps what was said in sessions.
+func (db *DB) Transcripts() transcript.Store { return db.transcripts }
 
 // Locker queues callers of one session. A lock is a row in a table that is not logged. It ends by the clock of the
 // server 30 seconds after its owner has died.

@@ -56,6 +56,7 @@ func (db *DB) Check(ctx context.Context) error {
 func (db *DB) Schemas() []migrations.Schemer {
 	return []migrations.Schemer{
 		db.checkpoints, db.snapshots, db.ledger, db.turnLog, db.stream, db.inbox, db.locker, db.workflows,
+		db.transcripts,
 	}
 }
 

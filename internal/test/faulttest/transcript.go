@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -132,7 +133,7 @@ func (p scripts) sameRead(ctx context.Context, k transcript.Key, spans []transcr
 }
 
 // lines returns what Read yields. Damaged or missing messages are the numbers of the error.
-func lines(read func(func(message.Message, error) bool)) (all []string, err error) {
+func lines(read iter.Seq2[message.Message, error]) (all []string, err error) {
 	for m, err := range read {
 		if d, is := errors.AsType[*transcript.DamagedError](err); is {
 			all = append(all, d.ID)
@@ -163,19 +164,16 @@ type scriptEntry struct {
 type scriptCall struct {
 	op string // append, read, trim, clear or copy
 	id string
-	n  int64 // messages that append has
+	n  int64 // how many messages append has, or which one is read
 }
 
 // A scriptReply is the answer of a store.
 type scriptReply struct {
 	span    transcript.Span // append
-	all     string          // read: the ids of the messages, by number
+	of      string          // read: the id of the entry that has the message, or ""
 	deleted int             // trim and clear
 	taken   bool            // copy
 }
-
-// scriptMost is more messages than a history has.
-const scriptMost = 200
 
 // scriptSource has the messages that copy copies: "src" at 1 and 2.
 var scriptSource = scriptEntry{"src", 1, 2}
@@ -218,8 +216,8 @@ func (s scriptState) step(c scriptCall) (reply scriptReply, next scriptState) {
 		return scriptReply{span: transcript.Span{From: e.from, Through: e.through}}, scriptOf(append(all, e))
 	case "read":
 		for _, e := range all {
-			for n := e.from; n <= e.through; n++ {
-				reply.all += fmt.Sprintf("%d:%s ", n, e.id)
+			if e.from <= c.n && c.n <= e.through {
+				reply.of = e.id
 			}
 		}
 		return reply, s
@@ -244,7 +242,8 @@ func (s scriptState) step(c scriptCall) (reply scriptReply, next scriptState) {
 	return reply, scriptOf(left)
 }
 
-// scriptSpec is the linearizable specification of a session. A Read of one page happens at one moment.
+// scriptSpec is the linearizable specification of a session. A Read of one message happens at one moment; one of several
+// pages does not.
 var scriptSpec = sequential(scriptState.step)
 
 // TranscriptHistories records n histories of five workers on a store. If no order of the calls explains the replies,
@@ -272,7 +271,11 @@ func recordScripts(ctx context.Context, s transcript.Store, seed uint64) []porcu
 func drawScriptCall(rng *hand[scriptReply]) scriptCall {
 	switch dice := rng.IntN(100); {
 	case dice < 25:
-		return scriptCall{op: "read"}
+		n := int64(1 + rng.IntN(4))
+		for _, reply := range rng.replies {
+			n = max(n, reply.span.From+int64(rng.IntN(6)-3))
+		}
+		return scriptCall{op: "read", n: n}
 	case dice < 33:
 		return scriptCall{op: "trim"}
 	case dice < 38:
@@ -298,28 +301,14 @@ func (c scriptCall) do(ctx context.Context, s transcript.Store, source, k transc
 	case "clear":
 		out.deleted, err = s.Trim(ctx, k, nil, time.Time{})
 	default:
-		out.all, err = numbered(s.Read(ctx, k, []transcript.Span{{From: 1, Through: scriptMost}}))
+		for m, err := range s.Read(ctx, k, []transcript.Span{{From: c.n, Through: c.n}}) {
+			switch {
+			case err == nil:
+				out.of = m.Blocks[0].Text
+			case !errors.Is(err, transcript.ErrDamaged):
+				return out, err
+			}
+		}
 	}
 	return out, err
-}
-
-// numbered returns the texts of the messages from 1 on, by number.
-func numbered(read func(func(message.Message, error) bool)) (all string, err error) {
-	n := int64(1)
-	for m, err := range read {
-		if d, is := errors.AsType[*transcript.DamagedError](err); is {
-			through := d.ID[strings.LastIndexByte(d.ID, ' ')+1:]
-			if _, err := fmt.Sscan(through, &n); err != nil {
-				return "", err
-			}
-			n++
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		all += fmt.Sprintf("%d:%s ", n, m.Blocks[0].Text)
-		n++
-	}
-	return all, nil
 }

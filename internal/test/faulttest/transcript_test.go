@@ -3,6 +3,8 @@ package faulttest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"runtime"
 	"strconv"
 	"strings"
@@ -106,4 +108,28 @@ func (s trimsTwice) Trim(
 	runtime.Gosched()
 	more, err := s.Memory.Trim(ctx, k, spans, before)
 	return deleted + more, err
+}
+
+// scriptMost is more messages than a history has.
+const scriptMost = 200
+
+// numbered returns the texts of the messages from 1 on, by number.
+func numbered(read iter.Seq2[message.Message, error]) (all string, err error) {
+	n := int64(1)
+	for m, err := range read {
+		if d, is := errors.AsType[*transcript.DamagedError](err); is {
+			through := d.ID[strings.LastIndexByte(d.ID, ' ')+1:]
+			if _, err := fmt.Sscan(through, &n); err != nil {
+				return "", err
+			}
+			n++
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		all += fmt.Sprintf("%d:%s ", n, m.Blocks[0].Text)
+		n++
+	}
+	return all, nil
 }

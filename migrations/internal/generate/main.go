@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pginbox"
 	"github.com/holdfast-go/holdfast/internal/postgres/pglocker"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgtranscript"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
@@ -52,6 +53,7 @@ var all = []migration{
 	{6, "streams", nil, sqlitestream.New(nil, nil)},
 	{8, "inbox", pginbox.New(nil, nil), nil},
 	{11, "workflows", pgworkflow.New(nil, &pgworkflow.Options{Processes: pgcheckpoint.New(nil, nil).Processes}), nil},
+	{12, "transcripts", pgtranscript.New(nil, nil), nil},
 	{7, "inbox", nil, sqliteinbox.New(nil, nil)},
 	{11, "transcripts", nil, sqlitetranscript.New(nil, nil)}, // 12 in PostgreSQL
 }

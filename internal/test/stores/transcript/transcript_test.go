@@ -30,6 +30,7 @@ var databases = []struct {
 	open func(t *testing.T) transcript.Store
 }{
 	{"memory", func(*testing.T) transcript.Store { return new(transcript.Memory) }},
+	{"postgres", onPostgres.Open},
 	{"sqlite", func(t *testing.T) transcript.Store {
 		return onSQLite(t, sqlitetest.Open(t, testenv.SQLite(t)), "")
 	}},

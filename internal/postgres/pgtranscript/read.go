@@ -1,0 +1,61 @@
+package pgtranscript
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
+	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/transcript"
+)
+
+// Read implements [transcript.Store]. It reads pages, each in one statement.
+func (s *Store) Read(
+	ctx context.Context, k transcript.Key, spans []transcript.Span,
+) iter.Seq2[message.Message, error] {
+	page := func(ctx context.Context, span transcript.Span, most int) ([]transcript.Entry, bool, error) {
+		all, err := s.page(ctx, k, span, most)
+		return all, len(all) == most, s.db.Error(ctx, "read", k, err)
+	}
+	return transcript.ReadPages(ctx, k, spans, page)
+}
+
+var errGone = errors.New("it was deleted while it was read")
+
+// page returns the next entries. If the server cannot read the bodies of all, page reads the entries one by one.
+func (s *Store) page(
+	ctx context.Context, k transcript.Key, span transcript.Span, most int,
+) ([]transcript.Entry, error) {
+	page, err := s.list(ctx, s.sql.page, k, span, most)
+	if !pgstate.Corrupt(err) {
+		return page, err
+	}
+	page, err = s.list(ctx, s.sql.brief, k, span, most)
+	for i := range page {
+		first := transcript.Span{From: page[i].From, Through: page[i].From}
+		alone, err := s.list(ctx, s.sql.page, k, first, 1)
+		switch {
+		case pgstate.Corrupt(err):
+			page[i].Unread = err
+		case err != nil:
+			return nil, err
+		case len(alone) == 0:
+			page[i].Unread = errGone
+		default:
+			page[i] = alone[0]
+		}
+	}
+	return page, err
+}
+
+func (s *Store) list(
+	ctx context.Context, sql string, k transcript.Key, span transcript.Span, most int,
+) ([]transcript.Entry, error) {
+	return pgstate.Collect(ctx, s.db, func(from pgx.CollectableRow) (e transcript.Entry, err error) {
+		err = from.Scan(&e.From, &e.Through, &e.Body)
+		return e, err
+	}, 0, sql, k.Orchestrator, k.Session, span.From, span.Through, most)
+}
