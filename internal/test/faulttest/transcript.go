@@ -286,7 +286,9 @@ func drawScriptCall(rng *hand[scriptReply]) scriptCall {
 	return scriptCall{"append", fmt.Sprint("id", rng.IntN(12)), int64(1 + rng.IntN(3))}
 }
 
-func (c scriptCall) do(ctx context.Context, s transcript.Store, source, k transcript.Key) (out scriptReply, err error) {
+func (c scriptCall) do(
+	ctx context.Context, s transcript.Store, source, k transcript.Key,
+) (out scriptReply, err error) {
 	switch c.op {
 	case "append":
 		msgs := slices.Repeat([]message.Message{message.User(c.id)}, int(c.n))
