@@ -12,15 +12,13 @@ if key then
   if e.bad then return {'INVALID', 'entry ' .. key .. ' is no entry'} end
   return {'OK', decimal(e.from), decimal(e.through), decimal(now)}
 end
-if late(began, now) or tonumber(began) <= barred then
-  local from, through = (find('done', call) or ''):match('^%d+%z(%d+)%z(%d+)$')
-  if from then return {'OK', decimal(tonumber(from)), through, decimal(now)} end
-  return {'BEGIN', decimal(now)}
-end
+local from, through = (find('done', call) or ''):match('^%d+%z(%d+)%z(%d+)$')
+if from then return {'OK', decimal(tonumber(from)), through, decimal(now)} end
+if late(began, now) or tonumber(began) <= barred then return {'BEGIN', decimal(now)} end
 local before = last(newest)
 if before and before.bad then return {'INVALID', 'the newest entry is no entry'} end
-local from = (before and before.through or 0) + 1
-local through = from + count - 1
+from = (before and before.through or 0) + 1
+through = from + count - 1
 key = stamp(from)
 change('ZADD', {
   table.concat({'entry', key, decimal(through), stamp(now), call, id}, '\0'),

@@ -7,10 +7,8 @@ local call, began = ARGV[1], ARGV[2]
 local barred, fault = load()
 if fault then return {'INVALID', fault} end
 local now = clock()
-if late(began, now) or tonumber(began) <= barred then
-  if find('done', call) then return {'OK'} end
-  return {'BEGIN', decimal(now)}
-end
+if find('done', call) then return {'OK'} end
+if late(began, now) or tonumber(began) <= barred then return {'BEGIN', decimal(now)} end
 
 local added, before = {done(call, now)}, last(newest)
 if before and before.bad then return {'INVALID', 'the newest entry is no entry'} end
