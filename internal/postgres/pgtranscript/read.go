@@ -12,7 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/transcript"
 )
 
-// Read implements [transcript.Store]. It reads pages, each in one statement.
+// mostBytes bounds a page, together with the number of its entries. It has one entry more than fit.
+const mostBytes = 4 << 20
+
+// Read implements [transcript.Store]. It reads pages of up to 256 entries and about 4 MiB, each in one statement.
 func (s *Store) Read(
 	ctx context.Context, k transcript.Key, spans []transcript.Span,
 ) iter.Seq2[message.Message, error] {
@@ -57,5 +60,5 @@ func (s *Store) list(
 	return pgstate.Collect(ctx, s.db, func(from pgx.CollectableRow) (e transcript.Entry, err error) {
 		err = from.Scan(&e.From, &e.Through, &e.Body)
 		return e, err
-	}, 0, sql, k.Orchestrator, k.Session, span.From, span.Through, most)
+	}, 0, sql, k.Orchestrator, k.Session, span.From, span.Through, most, mostBytes)
 }

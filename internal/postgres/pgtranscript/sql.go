@@ -56,10 +56,16 @@ var templates = queries{
 		WHERE orchestrator = $1::text AND session = $2::text AND id = $3::text
 			AND NOT EXISTS (SELECT FROM added) AND {firm}`,
 
+	// A page has up to $5 entries. The last one is the first with which they have $6 bytes. Their length is known
+	// without them.
 	page: `
-		SELECT m.first, m.last, {body} FROM {messages} m
-		WHERE ` + withins("$1::text", "$2::text", "$3::bigint", "$4::bigint") + `
-		ORDER BY m.first LIMIT $5::bigint`,
+		SELECT m.first, m.last, {body} FROM (
+			SELECT m.first, m.last, m.body, sum(m.size) OVER (ORDER BY m.first) - m.size AS before FROM (
+				SELECT m.first, m.last, m.body, octet_length(m.body) AS size FROM {messages} m
+				WHERE ` + withins("$1::text", "$2::text", "$3::bigint", "$4::bigint") + `
+				ORDER BY m.first LIMIT $5::bigint
+			) m
+		) m WHERE m.before < $6::bigint ORDER BY m.first`,
 
 	// lock makes the other writers of these sessions wait until the end of the transaction. The next statement sees
 	// what they have written until now. The order keeps two calls from waiting for each other. release removes the row

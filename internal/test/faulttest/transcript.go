@@ -242,8 +242,8 @@ func (s scriptState) step(c scriptCall) (reply scriptReply, next scriptState) {
 	return reply, scriptOf(left)
 }
 
-// scriptSpec is the linearizable specification of a session. A Read of one message happens at one moment; one of several
-// pages does not.
+// scriptSpec is the linearizable specification of a session. A Read of one message happens at one moment. A Read of
+// several pages does not.
 var scriptSpec = sequential(scriptState.step)
 
 // TranscriptHistories records n histories of five workers on a store. If no order of the calls explains the replies,

@@ -87,6 +87,26 @@ func TestPostgresManyEntries(t *testing.T) {
 	})
 }
 
+// A page ends at some bytes: entries may be large.
+func TestPostgresLargeEntries(t *testing.T) {
+	t.Parallel()
+	server, p, s := onPostgres.Private(t, &testenv.Options{Count: true})
+	say(t, s, "s", "large a", "large b", "large c", "large d", "large e")
+	pgtest.Exec(t, p, `UPDATE holdfast_messages SET body = replace(body, id, repeat('x', 3 << 20))`)
+	pgtest.Statements(t, server, "five entries of 3 MiB", 3, func() error {
+		all, err := read(t.Context(), s, "s", span(1, 5))
+		for _, text := range all {
+			if len(text) != 3<<20 {
+				t.Errorf("a message has %d bytes", len(text))
+			}
+		}
+		if len(all) != 5 {
+			t.Errorf("%d messages", len(all))
+		}
+		return err
+	})
+}
+
 func trim(t *testing.T, s transcript.Store, session string, before time.Time, spans ...transcript.Span) int {
 	t.Helper()
 	n, err := s.Trim(t.Context(), key(session), spans, before)
