@@ -30,6 +30,16 @@ func TestSpansAreShared(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	for want, all := range map[int64][]transcript.Span{
+		0: {{}, {}}, 1: {{From: 7, Through: 7}}, 5: {{}, {From: 1, Through: 2}, {}, {From: 1, Through: 3}},
+	} {
+		if got := transcript.Count(all); got != want {
+			t.Errorf("%v has %d messages, want %d", all, got, want)
+		}
+	}
+}
+
 func TestFirst(t *testing.T) {
 	all := []transcript.Span{{From: 4, Through: 5}, {}, {From: 1, Through: 3}}
 	for n, want := range map[int64]string{

@@ -127,6 +127,42 @@ var raceClauses = []clause{
 		},
 	},
 	{
+		name: "race-copy-others",
+		rule: "if a session gets copies of several sessions at once, it has all of one, and the others are ErrTaken",
+		check: func(p *probe) {
+			const sources, entries = 3, 4
+			text := func(source int, entry string) string { return fmt.Sprint("source", source, entry) }
+			all := []transcript.Span{span(1, entries)}
+			for round := range races {
+				k := key(fmt.Sprint("copy", round))
+				var errs [sources]error
+				var acts []func()
+				for i := range errs {
+					from := key(fmt.Sprint("source", i))
+					for n := range entries {
+						p.sayIn(from, text(i, fmt.Sprint(" e", n)), 1)
+					}
+					acts = append(acts, func() { errs[i] = p.store.Copy(p.ctx, from, k, all) })
+				}
+				suite.Together(acts...)
+				won := slices.Index(errs[:], nil)
+				if won < 0 {
+					fail("no copy succeeds: %v", errs)
+				}
+				for i, err := range errs {
+					if i != won {
+						want(err, transcript.ErrTaken)
+					}
+				}
+				var texts []string
+				for n := range entries {
+					texts = append(texts, text(won, fmt.Sprint(" e", n))+".1")
+				}
+				p.wantAllIn(k, texts...)
+			}
+		},
+	},
+	{
 		name: "race-copy-append",
 		rule: "if an owner appends while the session gets a copy, Copy copies all, or nothing and returns ErrTaken",
 		check: func(p *probe) {

@@ -54,7 +54,10 @@ func badMessages() map[string][]message.Message {
 
 // calls calls every method with a key and spans, and returns the errors by name.
 func (p *probe) calls(k transcript.Key, spans []transcript.Span) map[string]error {
-	_, trimmed := p.store.Trim(p.ctx, k, spans, future)
+	deleted, trimmed := p.store.Trim(p.ctx, k, spans, future)
+	if trimmed != nil && deleted != 0 {
+		fail("Trim fails, and returns %d", deleted)
+	}
 	return map[string]error{
 		"Read": p.last(k, spans), "Trim": trimmed,
 		"Copy from it": p.store.Copy(p.ctx, k, key("copy"), spans),
