@@ -17,21 +17,17 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 var k = transcript.Key{Orchestrator: "bot", Session: "a"}
 
-func open(t *testing.T) (s *Store, client redisClient) {
+// open returns a store, and a func that executes a command.
+func open(t *testing.T) (s *Store, do func(args ...any) any) {
 	c, prefix := testenv.Redis(t)
-	return New(c, &Options{Prefix: prefix}), redisClient{t, func(args ...any) any {
+	return New(c, &Options{Prefix: prefix}), func(args ...any) any {
+		t.Helper()
 		got, err := c.Do(t.Context(), args...).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
-	}}
-}
-
-// A redisClient executes a command.
-type redisClient struct {
-	t  *testing.T
-	do func(args ...any) any
+	}
 }
 
 func stamp(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).UnixMicro()) }
@@ -99,23 +95,23 @@ func TestTooLate(t *testing.T) {
 // A call is remembered for an hour, and only if its entry was young.
 func TestCallsAreForgotten(t *testing.T) {
 	t.Parallel()
-	s, client := open(t)
+	s, do := open(t)
 	set := s.keys(k)[0]
 	for _, id := range []string{"a", "b", "c"} {
 		s.say(t, id)
 	}
 	body := func(n int) string { return fmt.Sprintf("body\x00%016d\x00[]", n) }
 	for n, age := range map[int]time.Duration{4: 61 * time.Minute, 5: 59 * time.Minute, 6: 0} {
-		client.do("ZADD", set, 0, fmt.Sprintf("entry\x00%016d\x00%d\x00%s\x00call %d\x00id %d", n, n, stamp(-age), n, n),
-			0, body(n), 0, fmt.Sprintf("id\x00id %d\x00%016d", n, n))
+		entry := fmt.Sprintf("entry\x00%016d\x00%d\x00%s\x00call %d\x00id %d", n, n, stamp(-age), n, n)
+		do("ZADD", set, 0, entry, 0, body(n), 0, fmt.Sprintf("id\x00id %d\x00%016d", n, n))
 	}
 	old, young := "done\x00old\x00"+stamp(-61*time.Minute)+"\x001", "done\x00young\x00"+stamp(-59*time.Minute)+"\x001"
-	client.do("ZADD", set, 0, old, 0, young, 0, "barred\x00"+stamp(-time.Hour))
+	do("ZADD", set, 0, old, 0, young, 0, "barred\x00"+stamp(-time.Hour))
 	if n, err := s.Trim(t.Context(), k, []transcript.Span{{From: 1, Through: 1}}, time.Now().Add(time.Hour)); n != 4 ||
 		err != nil {
 		t.Errorf("%d messages, %v", n, err)
 	}
-	all := fmt.Sprintf("%q", client.do("ZRANGE", set, 0, -1))
+	all := fmt.Sprintf("%q", do("ZRANGE", set, 0, -1))
 	for text, want := range map[string]int{
 		`done\x00`: 5, `old\x00`: 0, `young\x00`: 1, `done\x00call 4`: 0, `done\x00call 5`: 1, `barred`: 1,
 		`entry\x00`: 2, `body\x00`: 2, `"id\x00`: 2,

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/transcript"
 )
 
-// Trim asks the server for its time and then deletes the entries, in one script each. If there is nothing to delete, the
-// first script says so.
+// Trim asks the server for its time and then deletes the entries, in one script each. If there is nothing to delete,
+// the first script says so.
 func (s *Store) Trim(
 	ctx context.Context, k transcript.Key, spans []transcript.Span, before time.Time,
 ) (deleted int, err error) {

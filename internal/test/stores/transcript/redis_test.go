@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -228,7 +229,8 @@ func TestRedisCopyIsOneMoment(t *testing.T) {
 		var meanwhile sync.WaitGroup
 		meanwhile.Go(func() {
 			for i := range 40 {
-				_, err := others.Trim(t.Context(), key(source), []transcript.Span{span(int64(i)+2, n-int64(i)-1)}, future)
+				named := []transcript.Span{span(int64(i)+2, n-int64(i)-1)}
+				_, err := others.Trim(t.Context(), key(source), named, future)
 				_, failed := others.Append(t.Context(), key(source), fmt.Sprint("more ", i), said("more"))
 				if err = errors.Join(err, failed); err != nil {
 					t.Error(err)
@@ -241,16 +243,15 @@ func TestRedisCopyIsOneMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, last := int64(0), int64(0)
-		for m, err := range s.Read(t.Context(), key(target), []transcript.Span{span(1, n - 1)}) {
+		for m, err := range s.Read(t.Context(), key(target), []transcript.Span{span(1, n-1)}) {
 			if err != nil {
 				continue
 			}
-			var i int64
-			fmt.Sscan(m.Blocks[0].Text, &i)
+			last, err = strconv.ParseInt(m.Blocks[0].Text, 10, 64)
+			check(t, err)
 			if first == 0 {
-				first = i
+				first = last
 			}
-			last = i
 		}
 		// Trim i leaves i+2 to n-i-1. Before the first one there were 1 to n-1.
 		if first != 0 && first+last != n+1 && (first != 1 || last != n-1) {
