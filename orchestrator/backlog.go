@@ -3,10 +3,10 @@ package orchestrator
 // The bounds of a backlog, for a handler or a reader of a Stream that is slower than the turn. A reply of a model has
 // some 10 KB.
 const (
-	// mostWaiting is the number of waiting events from which tokens are dropped. Other events are dropped from twice as
-	// many.
+	// mostWaiting is the number of waiting events from which tokens and parts are dropped. Other events are dropped
+	// from twice as many.
 	mostWaiting = 8192
-	mostText    = 1 << 20 // bytes of tokens
+	mostText    = 1 << 20 // bytes of tokens and parts
 	mostJoined  = 4 << 10 // bytes of tokens in one event
 
 	// joinable is how many events back a token looks for an earlier token of its attempt.
@@ -16,7 +16,8 @@ const (
 // A backlog holds the events that were not handled yet. It is not safe for concurrent use.
 //
 // From a quarter of its bound on, tokens of one attempt are joined: a slow reader gets longer tokens, and loses
-// nothing. Beyond the bound, tokens are dropped first. The next event that is let in says how many were dropped.
+// nothing. Beyond the bound, tokens and parts are dropped first. The next event that is let in says how many were
+// dropped.
 type backlog struct {
 	most int // events that may wait; 0 means mostWaiting
 
@@ -42,7 +43,7 @@ func (b *backlog) push(ev Event) bool {
 		b.dropped += 1 + ev.Dropped
 		return false
 	}
-	b.text += len(ev.Delta)
+	b.text += len(ev.Delta) + len(ev.Data)
 	if ev.Kind == Token && b.dropped+ev.Dropped == 0 && (b.eager || len(b.waiting) >= b.limit()/4) && b.join(ev) {
 		return true
 	}
@@ -61,8 +62,8 @@ func (b *backlog) limit() int {
 
 func (b *backlog) full(ev Event) bool {
 	switch {
-	case ev.Kind == Token:
-		return len(b.waiting) >= b.limit() || b.text > 0 && b.text+len(ev.Delta) > mostText
+	case ev.Kind == Token || ev.Kind == Part:
+		return len(b.waiting) >= b.limit() || b.text > 0 && b.text+len(ev.Delta)+len(ev.Data) > mostText
 	case b.ends && ev.Kind.outcome() != "":
 		return false
 	}
@@ -115,7 +116,7 @@ func (b *backlog) pop() (Event, bool) {
 	if q.more != nil {
 		q.event.Delta = string(q.more)
 	}
-	b.text -= len(q.event.Delta)
+	b.text -= len(q.event.Delta) + len(q.event.Data)
 	return q.event, true
 }
 

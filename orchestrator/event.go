@@ -19,6 +19,9 @@ const (
 	IntentStarted EventKind = "intent.started"
 	Token         EventKind = "token"
 
+	// Part is what Turn.Show was given: a call of a tool, its result, or whatever the bot shows beside its words.
+	Part EventKind = "part"
+
 	// EffectReplayed says that Once has given back what an effect had brought before.
 	EffectReplayed EventKind = "effect.replayed"
 
@@ -40,14 +43,14 @@ const (
 	TurnRefused EventKind = "turn.refused"
 )
 
-// An Event can be sent to a browser as JSON. It holds names, ids and numbers, and in Delta the tokens that the bot
-// emits. It never holds state, input, items or history. Err and the Reason of Next may repeat what a user said: they
-// are not in the JSON.
+// An Event can be sent to a browser as JSON. It holds names, ids and numbers, and what the bot itself emits and shows:
+// tokens in Delta, and parts in Data. It never holds state, input, items or history. Err and the Reason of Next may
+// repeat what a user said: they are not in the JSON.
 //
 // The JSON has the members kind, session, request, origin, run, seq, turn, iteration, intent, item, attempt, failed,
-// delta, next (with intents, items and end), usage (with input, output and cost), ms, at and dropped. A member that is
-// 0, false or empty is left out. failed says that Err of an IntentEnded is set. An event that was read from JSON has an
-// Err then, without the text.
+// delta, data, next (with intents, items and end), usage (with input, output and cost), ms, at and dropped. A member
+// that is 0, false or empty is left out. failed says that Err of an IntentEnded is set. An event that was read from
+// JSON has an Err then, without the text.
 type Event struct {
 	Kind           EventKind
 	Session, RunID string
@@ -70,10 +73,11 @@ type Event struct {
 	// Item is the number of the item that the intent runs for, from 1; see ForEach. 0 means no item.
 	Item int
 
-	// Attempt counts the attempts of the intent. The tokens of an earlier attempt are void.
+	// Attempt counts the attempts of the intent. The tokens and parts of an earlier attempt are void.
 	Attempt int
-	Delta   string // Token
-	Next    Next   // Routed; without the items
+	Delta   string          // Token
+	Data    json.RawMessage // Part
+	Next    Next            // Routed; without the items
 	Usage   Usage
 	Took    time.Duration
 	At      time.Time
@@ -101,24 +105,25 @@ func (ev Event) of(in Input) Event {
 
 // eventJSON is an Event in JSON.
 type eventJSON struct {
-	Kind      EventKind  `json:"kind"`
-	Session   string     `json:"session,omitempty"`
-	RequestID string     `json:"request,omitempty"`
-	Origin    Origin     `json:"origin,omitempty"`
-	RunID     string     `json:"run,omitempty"`
-	Seq       int        `json:"seq,omitempty"`
-	Turn      int        `json:"turn,omitempty"`
-	Iteration int        `json:"iteration,omitempty"`
-	Intent    string     `json:"intent,omitempty"`
-	Item      int        `json:"item,omitempty"`
-	Attempt   int        `json:"attempt,omitempty"`
-	Failed    bool       `json:"failed,omitempty"`
-	Delta     string     `json:"delta,omitempty"`
-	Next      nextJSON   `json:"next,omitzero"`
-	Usage     usageJSON  `json:"usage,omitzero"`
-	Took      float64    `json:"ms,omitempty"`
-	At        *time.Time `json:"at,omitempty"`
-	Dropped   int        `json:"dropped,omitempty"`
+	Kind      EventKind       `json:"kind"`
+	Session   string          `json:"session,omitempty"`
+	RequestID string          `json:"request,omitempty"`
+	Origin    Origin          `json:"origin,omitempty"`
+	RunID     string          `json:"run,omitempty"`
+	Seq       int             `json:"seq,omitempty"`
+	Turn      int             `json:"turn,omitempty"`
+	Iteration int             `json:"iteration,omitempty"`
+	Intent    string          `json:"intent,omitempty"`
+	Item      int             `json:"item,omitempty"`
+	Attempt   int             `json:"attempt,omitempty"`
+	Failed    bool            `json:"failed,omitempty"`
+	Delta     string          `json:"delta,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	Next      nextJSON        `json:"next,omitzero"`
+	Usage     usageJSON       `json:"usage,omitzero"`
+	Took      float64         `json:"ms,omitempty"`
+	At        *time.Time      `json:"at,omitempty"`
+	Dropped   int             `json:"dropped,omitempty"`
 }
 
 type nextJSON struct {
@@ -145,6 +150,7 @@ func (ev Event) MarshalJSON() ([]byte, error) {
 		Kind: ev.Kind, Session: ev.Session, RequestID: ev.RequestID, Origin: ev.Origin, RunID: ev.RunID,
 		Seq: ev.Seq, Turn: ev.Turn,
 		Iteration: ev.Iteration, Intent: ev.Intent, Item: ev.Item, Attempt: ev.Attempt, Delta: ev.Delta,
+		Data:   ev.Data,
 		Failed: ev.Kind == IntentEnded && ev.Err != nil,
 		Next:   nextJSON{Intents: ev.Next.Intents, End: ev.Next.End},
 		Usage:  usageJSON{ev.Usage.Input, ev.Usage.Output, ev.Usage.Cost},
@@ -172,6 +178,7 @@ func (ev *Event) UnmarshalJSON(doc []byte) error {
 		Kind: e.Kind, Session: e.Session, RequestID: e.RequestID, Origin: e.Origin, RunID: e.RunID,
 		Seq: e.Seq, Turn: e.Turn,
 		Iteration: e.Iteration, Intent: e.Intent, Item: e.Item, Attempt: e.Attempt, Delta: e.Delta,
+		Data:  e.Data,
 		Next:  Next{Intents: e.Next.Intents, End: e.Next.End},
 		Usage: Usage{Input: e.Usage.Input, Output: e.Usage.Output, Cost: e.Usage.Cost},
 		Took:  time.Duration(math.Round(e.Took * float64(time.Millisecond))), Dropped: e.Dropped,

@@ -95,6 +95,34 @@ func ExampleOrchestrator_Stream_join() {
 	// roses are red
 }
 
+// A bot shows what it does beside its words. Who listens gets it as JSON.
+func ExampleTurn_Show() {
+	type State struct{ N int }
+	type Search struct {
+		For   string `json:"for"`
+		Found int    `json:"found"`
+	}
+	bot, err := orchestrator.New(orchestrator.Definition[State]{
+		Name: "librarian",
+		Intents: orchestrator.Intents[State]{
+			"search": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
+				return t.Show(Search{For: t.Input.Text, Found: 3})
+			}},
+		},
+	}, new(checkpoint.Memory), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := bot.Stream(context.Background(), "session-1", orchestrator.Input{Text: "poems"}, nil)
+	for ev := range s.Events() {
+		if ev.Kind == orchestrator.Part {
+			fmt.Println(ev.Intent, string(ev.Data))
+		}
+	}
+	// Output:
+	// search {"for":"poems","found":3}
+}
+
 // A call finishes an earlier input first. Its listener hears of its own turn, and with Earlier of both.
 func ExampleCallOptions() {
 	type State struct{ N int }

@@ -105,6 +105,24 @@ func TestPumpIsBounded(t *testing.T) {
 	})
 }
 
+// Parts are bounded by their bytes, as tokens are, and room that was left is used again. No part is joined.
+func TestPartsAreBounded(t *testing.T) {
+	part := Event{Kind: Part, Data: make([]byte, mostText/2)}
+	b := backlog{eager: true}
+	for range 2 {
+		for i, want := range []bool{true, true, false} {
+			if got := b.push(part); got != want {
+				t.Errorf("part %d: let in %t", i, got)
+			}
+		}
+		for range 2 {
+			if _, more := b.pop(); !more {
+				t.Error("a part is missing")
+			}
+		}
+	}
+}
+
 // lazy notes whether it was read, which is not written.
 type lazy struct {
 	n    int

@@ -19,7 +19,7 @@ type Tool struct {
 
 	// Call runs a turn and returns its reply. Its request id, and the name of a fresh session, derive from callID and
 	// the run in ctx: the same call again gets the same result. Nothing in args chooses the session. The usage of the
-	// child, and its tokens, reach the turn that calls.
+	// child, its tokens and its parts, reach the turn that calls.
 	//
 	// If a callID was used in the same run for other args, the error is ErrRequestReused and names the callID. This
 	// holds after a crash, in Deliver, and in branches that run at once.
@@ -168,14 +168,16 @@ func toolInput(callID string, args json.RawMessage) (string, error) {
 	return *said.Input, nil
 }
 
-// tokensTo passes the tokens of a child to the listeners of its parent.
+// tokensTo passes the tokens and parts of a child to the listeners of its parent.
 func tokensTo(l *line) *CallOptions {
 	if l == nil {
 		return nil
 	}
 	return &CallOptions{OnEvent: func(ev Event) {
-		if ev.Kind == Token {
-			l.emit(Event{Kind: Token, Intent: l.intent, Item: l.item, Attempt: l.attempt, Delta: ev.Delta})
+		if ev.Kind == Token || ev.Kind == Part {
+			l.emit(Event{
+				Kind: ev.Kind, Intent: l.intent, Item: l.item, Attempt: l.attempt, Delta: ev.Delta, Data: ev.Data,
+			})
 		}
 	}}
 }

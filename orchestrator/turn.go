@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -230,6 +231,28 @@ func (t *Turn[S]) Emit(delta string) {
 			Kind: Token, Intent: t.line.intent, Item: t.line.item, Attempt: t.line.attempt, Delta: delta,
 		})
 	}
+}
+
+// MaxPart is how many bytes a part may have, as JSON.
+const MaxPart = 64 << 10
+
+// Show sends a part of the reply, as JSON, to whom Emit sends tokens: a call of a tool, its result, or what else there
+// is to see. Like a token it is no record, may be dropped, and is void if its attempt fails. The error says that part
+// is no JSON, or larger than MaxPart.
+func (t *Turn[S]) Show(part any) error {
+	data, err := json.Marshal(part)
+	if err != nil {
+		return fmt.Errorf("orchestrator: show: %w", err)
+	}
+	if len(data) > MaxPart {
+		return fmt.Errorf("orchestrator: show: a part of %d bytes, and %d are the most", len(data), MaxPart)
+	}
+	if t.line != nil {
+		t.line.emit(Event{
+			Kind: Part, Intent: t.line.intent, Item: t.line.item, Attempt: t.line.attempt, Data: data,
+		})
+	}
+	return nil
 }
 
 // AddUsage counts u towards the turn, even if the function that used it fails.

@@ -16,9 +16,10 @@ func (db *DB) Workflows() workflow.Store { return db.workflows }
 // flow.Transactor.
 //
 // If the entry is refused, verdict says why, as that of Store.Write, and the transaction is rolled back. So it is with
-// an error. If the journal has a step of the entry already, the error is workflow.ErrInvalid. An error of f is returned
-// as it is. The row of the run is locked after f: no signal and no cancel waits for f. f must neither commit nor roll
-// back.
+// an error. If the journal has a step of the entry already, the error is workflow.ErrInvalid. If the server has
+// certainly rolled the transaction back because of what f did, the error is workflow.ErrAborted. An error of f is
+// returned as it is. The row of the run is locked after f: no signal and no cancel waits for f. f must neither commit
+// nor roll back.
 func (db *DB) WriteTx(ctx context.Context, f func(tx pgx.Tx) (workflow.Entry, error)) (verdict, err error) {
 	return db.workflows.WriteTx(ctx, db.pool, f)
 }

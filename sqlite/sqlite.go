@@ -139,7 +139,8 @@ func (db *DB) Workflows() workflow.Store { return db.workflows }
 // WriteTx runs f in a transaction of the store, and writes the entry that f returns in the same transaction. So what f
 // writes and the journal row commit together: flow.StepTx needs it. If the entry is refused, verdict says why, and
 // nothing is written. WriteTx returns an error of f as it is. If the journal has a step of the entry already, the error
-// is workflow.ErrInvalid.
+// is workflow.ErrInvalid. If SQLite has certainly rolled the transaction back because of what f did, the error is
+// workflow.ErrAborted.
 //
 // From the beginning on, the transaction is the one writer of the file. So f should be short, and must not call the
 // store.

@@ -69,7 +69,8 @@ func (t *teller) event(ev orchestrator.Event) {
 	case orchestrator.TurnResumed:
 		t.resumed(ev)
 		return
-	case orchestrator.Routed, orchestrator.IntentStarted, orchestrator.Token, orchestrator.IntentEnded:
+	case orchestrator.Routed, orchestrator.IntentStarted, orchestrator.Token, orchestrator.Part,
+		orchestrator.IntentEnded:
 		t.reach(ev.Iteration)
 	}
 	switch ev.Kind {

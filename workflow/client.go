@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -70,8 +71,8 @@ func (c *Client) Signal(ctx context.Context, run, event string, payload any, id 
 }
 
 // SignalFirst gives an event to the run of a workflow that has waited longest for an event whose match the payload
-// contains. If no run does, it is ErrNotFound, and nothing is kept. A run with several waits at once is passed over. If
-// the call is repeated after an error, it may reach a second run.
+// contains. If no run does, it is ErrNotFound, and nothing is kept. A run with several waits at once is passed over,
+// and so is a damaged run. If the call is repeated after an error, it may reach a second run.
 func (c *Client) SignalFirst(
 	ctx context.Context, workflow, event string, payload any, id string,
 ) (run string, err error) {
@@ -83,6 +84,9 @@ func (c *Client) SignalFirst(
 		id = NewID()
 	}
 	for r, err := range c.front.Runs(ctx, Query{Workflow: workflow, Event: event, Payload: doc}) {
+		if _, damaged := errors.AsType[*DamagedError](err); damaged {
+			continue
+		}
 		if err != nil {
 			return "", err
 		}
@@ -98,7 +102,7 @@ func (c *Client) SignalFirst(
 	return "", fmt.Errorf("%w: no run of workflow %q waits for this %q", ErrNotFound, workflow, event)
 }
 
-// Cancel ends a run. The context of a step that runs is cancelled at once, in whatever process. A result that comes
+// Cancel ends a run. The context of a step that runs is cancelled at once, in any process. A result that comes
 // later is kept as a Late row. Of a run that is over, Cancel changes nothing and returns Over.
 func (c *Client) Cancel(ctx context.Context, run string) (Receipt, error) {
 	return c.send(ctx, Message{Run: run, Action: Cancel})
@@ -109,7 +113,7 @@ func (c *Client) Pause(ctx context.Context, run string) (Receipt, error) {
 	return c.send(ctx, Message{Run: run, Action: Pause})
 }
 
-// Resume lets a run go on that is held, for whatever reason.
+// Resume lets a held run go on.
 func (c *Client) Resume(ctx context.Context, run string) (Receipt, error) {
 	return c.send(ctx, Message{Run: run, Action: Resume})
 }

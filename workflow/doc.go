@@ -36,5 +36,6 @@
 //	ErrKeyReused  the key was used with another input
 //	ErrOver       the run is over
 //	ErrMail       a signal has come since its owner looked
+//	ErrAborted    the transaction of a step has certainly not committed, because of what it did
 //	ErrSchema, ErrDamaged, ErrRefused and lock.ErrFenced  as in all contracts; see package store
 package workflow

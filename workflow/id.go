@@ -9,7 +9,7 @@ import (
 
 var alphabet = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// NewID returns an id of a run that nobody can guess. Ids of later milliseconds are greater in byte order, so that new
+// NewID returns an id of a run that cannot be guessed. Ids of later milliseconds are greater in byte order, so that new
 // rows lie together.
 func NewID() string {
 	var b [16]byte

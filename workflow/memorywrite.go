@@ -71,7 +71,7 @@ func (m *Memory) note(q *ClaimRequest, at time.Time) {
 // plain reports whether r is for runs that are due.
 func (r *ClaimRequest) plain() bool { return r.From == "" && r.Again == "" && r.Lease == 0 }
 
-// idle reports whether the run is nobody's, and goes on by itself.
+// idle reports whether the run has no owner, and goes on by itself.
 func (r *memoryRun) idle() bool {
 	return r.Owner == "" && (r.Hold == "" || r.Hold == HoldUnknown) && !r.forever
 }

@@ -64,7 +64,7 @@ type Run struct {
 
 	Owner string // the process that owns it; "" if none does
 
-	// Event is what the run waits for; "" if it does not wait for an event, and AnyEvent if it waits for several.
+	// Event is the event that the run waits for: "" if there is none, and AnyEvent if there are several.
 	Event string
 }
 
@@ -128,6 +128,7 @@ var (
 	ErrKeyReused = store.Verdict("workflow: the key was used with another input")
 	ErrOver      = store.Verdict("workflow: run is over")
 	ErrMail      = store.Verdict("workflow: a signal has come since")
+	ErrAborted   = store.Verdict("workflow: the database has refused the transaction")
 
 	ErrInvalid = store.ErrInvalid
 	ErrSchema  = store.ErrSchema
@@ -180,7 +181,7 @@ type Message struct {
 	Wanted bool
 }
 
-// An Action is what a message asks for.
+// An Action says what a message does.
 type Action string
 
 // The actions.
@@ -224,7 +225,7 @@ type Query struct {
 	Payload json.RawMessage
 }
 
-// A Front is what a program needs that starts, signals and reads runs. Its methods may be called concurrently.
+// A Front starts, signals and reads runs. Its methods may be called concurrently.
 type Front interface {
 	// Start adds runs, all or none, durable on return. A run whose id or key is known is not added. Repeating Start
 	// with the same ids adds nothing. If the run that is known has another input, Start is ErrKeyReused and adds
@@ -292,7 +293,8 @@ type ClaimRequest struct {
 	// From claims what this process owns, in place of what is due. Its beats have stood still.
 	From string
 
-	// Again claims what Process owns with this nonce. It is for a Claim or a Start whose answer was lost.
+	// Again claims what Process owns with this nonce. It is for a Claim or a Start whose answer was lost. Nonce should
+	// be another one: otherwise the same request, if it arrives again, takes the runs from who has them by then.
 	Again string
 
 	// Lease claims what was claimed so long ago, or longer, by processes that have not beaten for so long. It is a
@@ -362,7 +364,7 @@ type Next int
 // The ways to go on.
 const (
 	Stay   Next = iota // the owner keeps it
-	Park               // nobody owns it until it is due or a signal wakes it
+	Park               // no process owns it until it is due or a signal wakes it
 	End                // it is over
 	Stop               // it is held
 	Record             // the Steps are Late: it needs no fence, and changes no row that is there

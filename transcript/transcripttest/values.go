@@ -3,6 +3,7 @@ package transcripttest
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ var every = []message.Message{
 	{Role: "x"},
 	message.System(""), message.User(text), message.Assistant(strings.Repeat(text, 100)),
 	{
-		ID: text, Role: text, Turn: 1 << 40, CreatedAt: time.Date(2026, 3, 1, 9, 30, 0, 123456789, time.UTC),
+		ID: text, Role: text, Turn: math.MaxInt32, CreatedAt: time.Date(2026, 3, 1, 9, 30, 0, 123456789, time.UTC),
 		Blocks: []message.Block{
 			message.Text(""), message.Text(text), message.Reasoning(text, nil),
 			message.Reasoning("", json.RawMessage(`{"signature":"a/b+c==","n":[1.0,1e2,-0,null]}`)),

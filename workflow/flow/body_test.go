@@ -240,17 +240,20 @@ func TestBodyHeedsDeploy(t *testing.T) {
 // An outcome that was not written yet when the run was cancelled is kept as late.
 func TestLateOutcomes(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  bool
-		rows string
-	}{"at the end": {true, "a"}, "before a step": {false, "a"}} {
+		end, untold bool
+	}{"at the end": {end: true}, "before a step": {}, "untold": {untold: true}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
-				w.run(w.store, nil, flow.New("late", 1, func(r *flow.Run, _ any) (any, error) {
+				s, pause := workflow.Store(w.store), time.Minute
+				if c.untold { // the next write says that the run is lost
+					s, pause = deafToRuns{w.store}, 2*time.Second
+				}
+				w.run(s, nil, flow.New("late", 1, func(r *flow.Run, _ any) (any, error) {
 					n := 0
 					if _, err := flow.Step(r, "a", one(&n, 1)); err != nil {
 						return nil, err
 					}
-					time.Sleep(time.Minute) // the run is cancelled meanwhile
+					time.Sleep(pause) // the run is cancelled meanwhile
 					if c.end {
 						return nil, nil
 					}
@@ -263,7 +266,7 @@ func TestLateOutcomes(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				rows := w.journal(id)
-				if got := strings.Join(names(rows), " "); got != c.rows || rows["a"].Outcome != workflow.Late {
+				if got := strings.Join(names(rows), " "); got != "a" || rows["a"].Outcome != workflow.Late {
 					t.Errorf("%+v", rows)
 				}
 			})
@@ -508,6 +511,58 @@ func TestStepTxCutOff(t *testing.T) {
 		time.Sleep(time.Hour)
 		if run := w.get(id); run.Status != workflow.Running || run.Hold != "" || calls < 60 || calls > 70 {
 			t.Errorf("%d calls, %+v", calls, run)
+		}
+	})
+}
+
+// A refusing database refuses each transaction at its commit.
+type refusing struct{}
+
+func (refusing) WriteTx(_ context.Context, f func(tx any) (workflow.Entry, error)) (verdict, err error) {
+	if _, err := f(nil); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: no such parent", workflow.ErrAborted)
+}
+
+// A transaction that the database refuses is a failed attempt.
+func TestStepTxRefused(t *testing.T) {
+	inBubble(t, func(w *world) {
+		calls := 0
+		w.run(w.store, nil, flow.New("refused", 1, func(r *flow.Run, _ any) (any, error) {
+			return flow.StepTx(r, "tx", refusing{}, func(context.Context, any) (int, error) {
+				calls++
+				return 1, nil
+			})
+		}))
+		id := w.start("refused", nil, nil)
+		run := w.await(id)
+		if run.Status != workflow.Failed || calls != 3 {
+			t.Errorf("%d calls, %+v", calls, run)
+		}
+		if st := w.journal(id)["tx"]; st.Outcome != workflow.Broken || st.Attempts != 3 ||
+			!strings.Contains(st.Error, "no such parent") {
+			t.Errorf("journal has %+v", st)
+		}
+	})
+}
+
+// A sleep that was refused because its deadline was too far away is refused in each pass, also when it is near.
+func TestSleepUntilFarAway(t *testing.T) {
+	inBubble(t, func(w *world) {
+		far := time.Now().Add(workflow.MaxDelay + time.Hour)
+		var errs []string
+		w.run(w.store, nil, flow.New("far", 1, func(r *flow.Run, _ any) (string, error) {
+			err := r.SleepUntil("far", far)
+			if !errors.Is(err, workflow.ErrInvalid) {
+				return "", errors.Join(err, errors.New("not refused"))
+			}
+			errs = append(errs, err.Error())
+			return "awake", r.Sleep("near", 2*time.Hour)
+		}))
+		w.completed(w.start("far", nil, nil), `"awake"`)
+		if len(errs) != 2 || errs[0] != errs[1] {
+			t.Errorf("refused with %q", errs)
 		}
 	})
 }

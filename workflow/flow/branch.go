@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/workflow"
 )
@@ -21,16 +22,16 @@ type Future[T any] struct {
 // Go runs fn beside the rest of the body. fn calls verbs with the Run that it gets, never with r. What fn does is in
 // the journal under name and a slash. A run ends when its branches have ended too. A panic of fn is an error of Join.
 func Go[T any](r *Run, name string, fn func(r *Run) (T, error)) *Future[T] {
-	return begin(r, name, fn, func() {})
+	return begin(r, name, fn, func(bool) {})
 }
 
-// begin is Go. It calls after when the branch has ended or parked.
-func begin[T any](r *Run, name string, fn func(r *Run) (T, error), after func()) *Future[T] {
+// begin is Go. It calls after when the branch has ended, or parked.
+func begin[T any](r *Run, name string, fn func(r *Run) (T, error), after func(ended bool)) *Future[T] {
 	f := &Future[T]{run: r, done: make(chan struct{})}
 	if err := r.branchOff(name); err != nil {
 		f.err, f.ended = err, true
 		close(f.done)
-		after()
+		after(true)
 		return f
 	}
 	x, b := r.stay, &Run{stay: r.stay, branch: r.branch + name + "/"}
@@ -38,7 +39,7 @@ func begin[T any](r *Run, name string, fn func(r *Run) (T, error), after func())
 	x.living.Add(1)
 	go func() {
 		defer x.branches.Done()
-		defer after()
+		defer func() { after(f.ended) }()
 		defer close(f.done)
 		defer x.living.Add(-1)
 		defer f.end(b)
@@ -55,7 +56,7 @@ func begin[T any](r *Run, name string, fn func(r *Run) (T, error), after func())
 	return f
 }
 
-// end is for the end of the goroutine of a branch.
+// end notes that the function of a branch has ended. It does nothing if the branch has parked.
 func (f *Future[T]) end(b *Run) {
 	if b.ended.Load() { // it has parked
 		return
@@ -138,43 +139,34 @@ func Each[In, Out any](
 	}
 	all := make([]*Future[Out], 0, len(items))
 	room := make(chan struct{}, len(items)) // one for each branch that has ended or parked
-	parked, running := 0, 0
+	var ended, parked atomic.Int64
+	after := func(end bool) {
+		if end {
+			ended.Add(1)
+		} else {
+			parked.Add(1)
+		}
+		room <- struct{}{}
+	}
+	running := func() int { return len(all) - int(ended.Load()) } // those that have parked too
 	for i, item := range items {
-		for running-parked > 0 && running >= limit {
+		for running() >= limit && running() > int(parked.Load()) {
 			if err := r.rest(room); err != nil {
 				return nil, err
 			}
-			running, parked = count(all)
 		}
-		if running >= limit { // all of them have parked
+		if running() >= limit { // all of them have parked
 			break
 		}
 		all = append(all, begin(r, fmt.Sprintf("%s-%d", name, i), func(b *Run) (Out, error) {
 			return fn(b, item)
-		}, func() { room <- struct{}{} }))
-		running, parked = count(all)
+		}, after))
 	}
 	values, err := All(all...)
 	if len(all) < len(items) {
 		r.exit()
 	}
 	return values, err
-}
-
-// count returns how many branches have not ended, and how many of them have parked.
-func count[T any](all []*Future[T]) (running, parked int) {
-	for _, f := range all {
-		select {
-		case <-f.done:
-			if !f.ended {
-				running++
-				parked++
-			}
-		default:
-			running++
-		}
-	}
-	return running, parked
 }
 
 // Patch reports whether the run has begun, or begins now, with the change called name. Runs that were beyond this place

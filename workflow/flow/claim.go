@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
-// request returns r as this process asks.
+// request returns r with the name and the definitions of this process, and a new nonce.
 func (e *Engine) request(r workflow.ClaimRequest) workflow.ClaimRequest {
 	r.Process, r.Nonce, r.Definitions = e.member.Name(), rand.Text(), e.names
 	r.MostCrashes = e.options.MostCrashes
@@ -44,6 +44,7 @@ func (e *Engine) claims(ctx context.Context) {
 // claim waits for room, and claims as many runs as there is room for. full says that there may be more.
 func (e *Engine) claim(ctx context.Context) (full bool, err error) {
 	limit := e.room(ctx)
+	defer e.fly()()
 	claimed, next, err := e.ask(ctx, workflow.ClaimRequest{Limit: limit})
 	if next > 0 {
 		e.due(time.Now().Add(next))
@@ -73,9 +74,13 @@ func (e *Engine) ask(ctx context.Context, r workflow.ClaimRequest) ([]workflow.C
 	return claimed, next, err
 }
 
-// A question is about runs that this process may own and does not know of. The claim with that nonce may also be on its
-// way still, so a question that was answered is asked again for a while.
+// A question is about runs that this process may own under a nonce, and does not know of. The claim with that nonce may
+// also be on its way still, so a question that was answered is asked again for a while.
 type question struct {
+	// asked is the nonce of a claim that has asked the question, and got no answer. From then on the question is asked
+	// with this nonce alone. So a store that is away leaves one nonce more, and not one for each attempt.
+	asked string
+
 	answered bool
 	next     time.Time
 	pause    time.Duration
@@ -86,7 +91,7 @@ const mostAsked = time.Hour
 
 // unsure notes a claim or a start that may have been granted.
 func (e *Engine) unsure(nonce string, err error) {
-	if store.IsVerdict(err) || errors.Is(err, store.ErrRefused) {
+	if denied(err) {
 		return
 	}
 	e.mu.Lock()
@@ -94,6 +99,9 @@ func (e *Engine) unsure(nonce string, err error) {
 	e.mu.Unlock()
 	poke(e.stir)
 }
+
+// denied reports whether the store has certainly not done what it was asked.
+func denied(err error) bool { return store.IsVerdict(err) || errors.Is(err, store.ErrRefused) }
 
 // open reports whether a question has no answer yet. The caller holds mu.
 func (e *Engine) open() bool {
@@ -109,40 +117,63 @@ func (e *Engine) open() bool {
 func (e *Engine) answers(ctx context.Context) error {
 	e.asking.Lock()
 	defer e.asking.Unlock()
-	e.mu.Lock()
-	var due []string
-	for nonce, q := range e.unanswered {
-		if !q.answered || !time.Now().Before(q.next) {
-			due = append(due, nonce)
+	for {
+		due := e.questions()
+		if len(due) == 0 {
+			return nil
+		}
+		for nonce, q := range due {
+			if err := e.again(ctx, nonce, q); err != nil {
+				return err
+			}
 		}
 	}
-	e.mu.Unlock()
-	for _, nonce := range due {
-		if err := e.again(ctx, nonce); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-// again asks for what was claimed with a nonce. What it claims has the same nonce, so that it may be asked again.
-func (e *Engine) again(ctx context.Context, nonce string) error {
+// questions returns the questions that are due, or open.
+func (e *Engine) questions() map[string]*question {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	due := make(map[string]*question)
+	for nonce, q := range e.unanswered {
+		if !q.answered || !time.Now().Before(q.next) {
+			due[nonce] = q
+		}
+	}
+	return due
+}
+
+// again asks what this process owns under a nonce. What it claims gets a nonce of its own, so that a question that
+// arrives late takes nothing from its stay. If an earlier claim with the new nonce had no answer, it may have claimed
+// something too: then what all of them have claimed is a question, and nothing of it is adopted before. The caller
+// holds asking.
+func (e *Engine) again(ctx context.Context, nonce string, q *question) error {
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
+	defer e.fly()()
 	r := e.request(workflow.ClaimRequest{Again: nonce, Limit: workflow.MaxBatch})
-	r.Nonce = nonce
+	cut := q.asked != ""
+	if cut {
+		r.Nonce = q.asked
+	}
 	claimed, _, err := e.store.Claim(ctx, r)
 	if err != nil {
 		e.fails(err)
+		if !denied(err) {
+			q.asked = r.Nonce
+		}
 		return err
 	}
 	e.mu.Lock()
-	q := e.unanswered[nonce]
+	if cut {
+		if e.unanswered[r.Nonce] == nil {
+			e.unanswered[r.Nonce] = &question{pause: q.pause}
+		}
+		e.unanswered[r.Nonce].answered = false
+		claimed = nil
+	}
 	q.answered, q.next = true, time.Now().Add(q.pause)
 	if q.pause *= 2; q.pause > mostAsked {
-		delete(e.unanswered, nonce)
-	}
-	if len(claimed) > 0 { // what comes later would take these, too
 		delete(e.unanswered, nonce)
 	}
 	e.mu.Unlock()

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ type Engine struct {
 	called     bool      // there was a stay since the pulse asked
 	soonest    time.Time
 	unanswered map[string]*question
+	flights    int             // claims and starts whose runs are not adopted yet
+	heard      map[string]bool // the runs that were lost meanwhile, and are not known here
 
 	up        bool // Run runs
 	draining  bool // Run gives its runs back
@@ -49,13 +52,19 @@ type Engine struct {
 	gone      chan struct{}
 }
 
-// NewEngine returns an engine of definitions. It panics if two have one name and version.
+// NewEngine returns an engine of definitions. It panics if two have one name and version, or if an option is negative:
+// the panic names all that cannot be meant.
 func NewEngine(s workflow.Store, o *Options, defs ...Definition) *Engine {
+	if o != nil {
+		if faults := o.faults(); len(faults) > 0 {
+			panic("flow: options: " + strings.Join(faults, "; "))
+		}
+	}
 	e := &Engine{
 		store: s, options: o.orDefault(), defs: make(map[workflow.Definition]*definition),
 		wake: make(chan struct{}, 1), plan: make(chan struct{}, 1), stir: make(chan struct{}, 1),
 		stays: make(map[string]*stay), waiters: make(map[string][]chan workflow.Run),
-		unanswered: make(map[string]*question), gone: make(chan struct{}),
+		unanswered: make(map[string]*question), heard: make(map[string]bool), gone: make(chan struct{}),
 	}
 	e.idle = sync.NewCond(&e.mu)
 	e.writer = &writer{store: s, most: e.options.Writers}
@@ -229,10 +238,12 @@ func (e *Engine) adopt(claimed []workflow.Claimed, started bool) {
 			continue
 		}
 		e.called = true
-		if old := e.stays[c.ID]; old != nil && old.fence.Epoch < x.fence.Epoch { // and nobody has told it
+		if old := e.stays[c.ID]; old != nil && old.fence.Epoch < x.fence.Epoch { // and no note has told it
 			old.lose(lock.ErrFenced)
 		}
-		e.stays[c.ID] = x
+		if e.stays[c.ID] = x; e.heard[c.ID] {
+			e.checks.Go(x.check)
+		}
 		if e.active < e.options.Workers {
 			e.active++
 			go e.work(x)
@@ -338,7 +349,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// hear hears what the store tells.
+// hear takes a note of the store: it looks for beats or due runs, or checks whether a run is still ours.
 func (e *Engine) hear(n workflow.Note) {
 	if n.Run == "" {
 		if n.Beats {
@@ -350,7 +361,26 @@ func (e *Engine) hear(n workflow.Note) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if x := e.stays[n.Run]; x != nil && !e.abandoned {
+	x := e.stays[n.Run]
+	if x != nil && !e.abandoned {
 		e.checks.Go(x.check)
+	}
+	if x == nil && e.flights > 0 {
+		e.heard[n.Run] = true
+	}
+}
+
+// fly begins a call that may make this process the owner of runs. The caller lands once they are adopted. What is heard
+// in between may be about one of them.
+func (e *Engine) fly() (land func()) {
+	e.mu.Lock()
+	e.flights++
+	e.mu.Unlock()
+	return func() {
+		e.mu.Lock()
+		if e.flights--; e.flights == 0 {
+			clear(e.heard)
+		}
+		e.mu.Unlock()
 	}
 }

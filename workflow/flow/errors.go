@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	// ErrTimeout is what Wait returns if no signal came in time.
+	// ErrTimeout is the error of a Wait that no signal has ended in time.
 	ErrTimeout = errors.New("flow: no signal came in time")
 
 	// errHandOff is the cause of the end of a context whose process shuts down.

@@ -245,7 +245,7 @@ func TestBadCalls(t *testing.T) {
 		}))
 		id := w.start("calls", nil, nil)
 		w.completed(id, "10")
-		if n := len(w.journal(id)); n != 2 {
+		if n := len(w.journal(id)); n != 3 { // and the sleep that was too far away, which might not be later
 			t.Errorf("%d rows", n)
 		}
 	})
@@ -442,6 +442,9 @@ func TestCancelAndPause(t *testing.T) {
 		w.run(w.store, nil, flow.New("stubborn", 1, func(r *flow.Run, _ any) (int, error) {
 			return flow.Step(r, "work", func(ctx context.Context) (int, error) {
 				calls++
+				if flow.Attempt(ctx) != 1 { // what is late counts for nothing
+					t.Errorf("attempt %d", flow.Attempt(ctx))
+				}
 				began := time.Now()
 				select {
 				case <-ctx.Done():
@@ -472,8 +475,12 @@ func TestCancelAndPause(t *testing.T) {
 			t.Error(receipt, err)
 		}
 		time.Sleep(time.Minute)
-		if run := w.get(id); run.Status != workflow.Cancelled || run.Completed.IsZero() || calls != 2 {
-			t.Errorf("%+v: %d calls", run, calls)
+		if run := w.get(id); run.Status != workflow.Cancelled || run.Completed.IsZero() || calls != 2 ||
+			ended[1] > time.Minute+time.Second {
+			t.Errorf("%+v: %d calls, %v", run, calls, ended)
+		}
+		if rows := w.journal(id); rows["work"].Outcome != workflow.Late {
+			t.Errorf("%+v", rows)
 		}
 		for _, f := range []func(context.Context, string) (workflow.Receipt, error){w.Cancel, w.Pause, w.Resume} {
 			if receipt, err := f(w.Context(), id); receipt != workflow.Over || err != nil {
@@ -510,6 +517,7 @@ func TestDrift(t *testing.T) {
 			work("a")
 			return nil
 		}, `at place 1 the code ends, and the journal has run "b" at place 1`},
+		"another kind": {work(nil, "a"), work(nil, "a", "nap"), `at place 1 the code calls run "nap", and the journal has sleep "nap" at place 1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -632,6 +640,8 @@ func TestVersions(t *testing.T) {
 		// For days nobody knows the workflow. It is held, and goes on when somebody does.
 		lost := w.start("versions", nil, &workflow.StartOptions{Version: 3})
 		_, stop = w.run(w.store, nil, version(1))
+		time.Sleep(time.Second)
+		w.completed(w.start("versions", nil, nil), "1") // the processes with version 2 have ended
 		time.Sleep(25 * time.Hour)
 		if run := w.get(lost); run.Hold != workflow.HoldUnknown || !strings.Contains(run.Error, `version 3 of workflow "versions"`) {
 			t.Errorf("%+v", run)
@@ -642,7 +652,7 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// A start by name, without a version, takes the greatest that lives. Two definitions of one name and version panic.
+// Two definitions of one name and version panic, and so does a definition that no store takes.
 func TestDefinitions(t *testing.T) {
 	for name, f := range map[string]func(){
 		"twice": func() {
@@ -661,6 +671,21 @@ func TestDefinitions(t *testing.T) {
 			f()
 		})
 	}
+}
+
+// Options that cannot be meant are refused, all at once.
+func TestBadOptions(t *testing.T) {
+	defer func() {
+		const want = "flow: options: Workers is negative; Writers is negative; Poll is negative; " +
+			"DeadAfter is negative; Grace is negative; MostCrashes is negative; Retry.Attempts is negative; Lease is longer than 8784h0m0s"
+		if text := recover(); text != want {
+			t.Errorf("panic %v, want %s", text, want)
+		}
+	}()
+	flow.NewEngine(new(workflow.Memory), &flow.Options{
+		Workers: -1, Writers: -1, Poll: -1, DeadAfter: -1, Lease: workflow.MaxDelay + 1, Grace: -1, MostCrashes: -1,
+		Retry: retry.Policy{Attempts: -1},
+	})
 }
 
 // Y55–Y57: 30 days, of the definition, of the start, and the cap.

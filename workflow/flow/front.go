@@ -24,6 +24,7 @@ type front struct {
 // Start starts runs that this process owns from the beginning, if it has room for them.
 func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.Started, error) {
 	e, nonce := f.e, rand.Text()
+	defer e.fly()()
 	own := make([]workflow.NewRun, len(runs))
 	owned := 0
 	e.mu.Lock()
@@ -32,6 +33,7 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 		room = e.options.Workers - e.active
 	}
 	for i, n := range runs {
+		n.Input = unsigned(n.Input)
 		def := e.newest(n.Workflow, n.Version)
 		if def != nil {
 			n.Version = def.Version

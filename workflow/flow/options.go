@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/retry"
+	"github.com/holdfast-go/holdfast/workflow"
 )
 
 // Options configure an Engine. The zero value, and nil, mean the defaults.
 type Options struct {
 	Workers     int           // runs at a time; 32 by default
-	Writers     int           // group writes at a time; 2 by default
+	Writers     int           // group writes at a time; 2 by default. On a disk that takes 1 ms to flush, 8 are faster
 	Poll        time.Duration // between looks of an idle engine; 1 s, or 30 s while the store notifies
 	DeadAfter   time.Duration // for how long the beats of a process stand still before its runs are taken over; 4 s
 	Lease       time.Duration // after which runs change hands without beats, in any case if the store has none; 30 s
@@ -41,6 +42,31 @@ func (o *Options) orDefault() Options {
 	return with
 }
 
+// faults names the values that cannot be meant.
+func (o *Options) faults() (faults []string) {
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Workers", int64(o.Workers)},
+		{"Writers", int64(o.Writers)},
+		{"Poll", int64(o.Poll)},
+		{"DeadAfter", int64(o.DeadAfter)},
+		{"Lease", int64(o.Lease)},
+		{"Grace", int64(o.Grace)},
+		{"MostCrashes", int64(o.MostCrashes)},
+		{"Retry.Attempts", int64(o.Retry.Attempts)},
+	} {
+		if n.value < 0 {
+			faults = append(faults, n.name+" is negative")
+		}
+	}
+	if o.Lease > workflow.MaxDelay {
+		faults = append(faults, "Lease is longer than "+workflow.MaxDelay.String())
+	}
+	return faults
+}
+
 // The options of definitions, steps and waits.
 type (
 	// A DefinitionOption is Keep.
@@ -61,7 +87,7 @@ type (
 	// Timeout ends the context of an attempt of a step, or a wait.
 	Timeout time.Duration
 
-	// Match is what the payload must contain, as PostgreSQL's @> has it.
+	// Match must be contained in the payload, as PostgreSQL's @> compares.
 	Match map[string]any
 
 	// Event names the event of a wait, if it is not the name of the wait.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -76,13 +78,20 @@ func TestTakeover(t *testing.T) {
 // A claim, a start or a write whose answer is lost: the process gets to know what it owns, nothing runs twice, and no
 // run is stuck.
 func TestLostAnswers(t *testing.T) {
-	for _, what := range []string{"claim", "start", "write", "lease", "beat"} {
+	for _, what := range []string{"claim", "again", "start", "write", "lease", "beat"} {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, func(w *world) {
 				var calls, lost atomic.Int64
+				dice := rand.New(rand.NewPCG(1, 2)) // for the one goroutine that claims at a time
 				p := w.process()
 				p.after = func(call string) error {
-					if call == what && lost.Add(1)%2 == 1 {
+					switch {
+					case what == "again" && (call == what || call == "claim"): // also two in a row
+						if dice.IntN(2) == 0 {
+							lost.Add(1)
+							return errCut
+						}
+					case call == what && lost.Add(1)%2 == 1:
 						return errCut
 					}
 					return nil
@@ -298,18 +307,28 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// 10,000 runs that wait cost no goroutine.
+// Y8: 10,000 runs that wait cost no goroutine.
 func TestManyWaits(t *testing.T) {
 	inBubble(t, func(w *world) {
-		w.run(w.store, nil, flow.New("many", 1, func(r *flow.Run, n int) (int, error) {
+		w.run(w.store, &flow.Options{Workers: 1000}, flow.New("many", 1, func(r *flow.Run, n int) (int, error) {
 			return flow.Wait[int](r, "go", flow.Timeout(48*time.Hour))
 		}))
-		const n = 2000
-		ids := make([]string, n)
+		time.Sleep(time.Second)
+		goroutines := runtime.NumGoroutine()
+		const n = 10_000
+		runs, ids := make([]workflow.NewRun, n), make([]string, n)
 		for i := range ids {
-			ids[i] = w.start("many", i, nil)
+			ids[i] = workflow.NewID()
+			runs[i] = workflow.NewRun{ID: ids[i], Workflow: "many", Version: 1}
+		}
+		if _, err := w.store.Start(w.Context(), runs); err != nil {
+			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		if more := runtime.NumGoroutine() - goroutines; more > 5 {
+			t.Errorf("%d goroutines more", more)
+		}
+		ids = ids[n-100:]
 		for i, id := range ids {
 			if got := w.signal(id, "go", i, ""); got != workflow.Consumed {
 				t.Fatal(got)
@@ -438,4 +457,96 @@ func TestTablesAway(t *testing.T) {
 		}))
 		w.completed(w.start("tables", nil, nil), "3")
 	})
+}
+
+// A lateQuestion is a store that loses the answer of the first claim. The first question about it arrives late.
+type lateQuestion struct {
+	*process
+
+	late atomic.Pointer[workflow.ClaimRequest]
+}
+
+func (s *lateQuestion) Claim(
+	ctx context.Context, r workflow.ClaimRequest,
+) ([]workflow.Claimed, time.Duration, error) {
+	if r.Again != "" && s.late.CompareAndSwap(nil, &r) {
+		return nil, 0, errCut
+	}
+	return s.process.Claim(ctx, r)
+}
+
+// A question about a lost claim that arrives after a later one was answered takes no run from its stay.
+func TestLateQuestion(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var calls, lost atomic.Int64
+		s := &lateQuestion{process: w.process()}
+		s.after = func(what string) error {
+			if what == "claim" && w.get("r").Owner != "" && lost.Add(1) == 1 {
+				return errCut
+			}
+			return nil
+		}
+		run := workflow.NewRun{ID: "r", Workflow: "late", Version: 1}
+		if _, err := w.store.Start(w.Context(), []workflow.NewRun{run}); err != nil {
+			w.Fatal(err)
+		}
+		w.run(s, nil, flow.New("late", 1, func(r *flow.Run, _ any) (int64, error) {
+			return flow.Step(r, "s", func(ctx context.Context) (int64, error) {
+				time.Sleep(time.Minute)
+				return calls.Add(1), ctx.Err()
+			})
+		}))
+		time.Sleep(20 * time.Second)
+		q := s.late.Load()
+		if q == nil || w.get("r").Owner == "" {
+			t.Fatalf("question %+v of %+v", q, w.get("r"))
+		}
+		if all, _, err := w.store.Claim(w.Context(), *q); err != nil || len(all) > 0 {
+			t.Errorf("the late question gets %+v, %v", all, err)
+		}
+		w.completed("r", "1")
+	})
+}
+
+// A cancel that comes after a claim or a start is granted, and before its answer, reaches the step at once.
+func TestCancelBeforeAnswer(t *testing.T) {
+	for _, what := range []string{"claim", "start"} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				p := w.process()
+				p.after = func(call string) error {
+					for r, err := range w.Runs(w.Context(), workflow.Query{Status: workflow.Running}) {
+						if err == nil && call == what && r.Owner != "" {
+							_, err = w.Cancel(w.Context(), r.ID)
+						}
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+				var working atomic.Int64
+				e, _ := w.run(p, nil, flow.New("stop", 1, func(r *flow.Run, _ any) (any, error) {
+					return nil, flow.Do(r, "s", func(ctx context.Context) error {
+						working.Add(1)
+						defer working.Add(-1)
+						<-ctx.Done()
+						return ctx.Err()
+					})
+				}))
+				synctest.Wait()
+				c := w.Client
+				if what == "start" {
+					c = workflow.NewClient(e.Front())
+				}
+				if _, err := c.Start(w.Context(), "stop", nil, nil); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if n := working.Load(); n != 0 {
+					t.Errorf("%d steps of a cancelled run are at work", n)
+				}
+			})
+		})
+	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
-// A Run is what a body has of its run. The body calls the verbs with it. A Run is for the goroutine that got it. A verb
-// that is called beside another one, in a goroutine of the body's own, is an error that names Go.
+// A Run is the handle that a body gets. The body calls the verbs with it. A Run is for the goroutine that got it. If a
+// verb is called beside another one, in a goroutine of the body's own, it returns an error that names Go.
 type Run struct {
 	stay   *stay
 	branch string       // "", or the name of the branch with a slash behind it
@@ -123,7 +123,7 @@ func (r *Run) leave() {
 	}
 }
 
-// end is for the end of the body: there are no more verbs. It is an error if one is running.
+// end notes that the body has ended: there are no more verbs. It returns an error if one is running.
 func (r *Run) end() error {
 	switch {
 	case r.ended.Load():

@@ -14,13 +14,15 @@ func (r *Run) Sleep(name string, d time.Duration) error {
 	return r.sleep(name, d, workflow.Step{For: d}, parking{after: d})
 }
 
-// SleepUntil gives the run back until t.
+// SleepUntil gives the run back until t. If t is more than workflow.MaxDelay away when it is first called, SleepUntil
+// is workflow.ErrInvalid, also later: the journal notes that.
 func (r *Run) SleepUntil(name string, t time.Time) error {
 	return r.sleep(name, time.Until(t), workflow.Step{Until: t}, parking{due: t})
 }
 
 func (r *Run) sleep(name string, d time.Duration, st workflow.Step, p parking) error {
-	if d > workflow.MaxDelay {
+	far := d > workflow.MaxDelay
+	if far && p.due.IsZero() { // in each pass
 		return fmt.Errorf("%w: sleep %q of %v, and %v is the most", workflow.ErrInvalid, name, d, workflow.MaxDelay)
 	}
 	v, err := r.enter(name, workflow.KindSleep)
@@ -33,6 +35,13 @@ func (r *Run) sleep(name string, d time.Duration, st workflow.Step, p parking) e
 	}
 	st.Name, st.Index, st.Kind, st.Outcome = v.name, v.index, workflow.KindSleep, workflow.Open
 	switch {
+	case v.known && v.row.Outcome == workflow.Broken:
+		return farAway(name, p.due)
+	case !v.known && far: // d becomes less with each pass, and what the body does then must not
+		err := farAway(name, p.due)
+		st.Outcome, st.Until, st.Error = workflow.Broken, time.Time{}, textOf(err)
+		r.held = append(r.held, st)
+		return err
 	case v.known && r.stay.now().Before(v.row.Until):
 		r.park(workflow.Step{}, parking{due: v.row.Until})
 	case !v.known && d > 0:
@@ -41,6 +50,11 @@ func (r *Run) sleep(name string, d time.Duration, st workflow.Step, p parking) e
 	st.Outcome, st.For, st.Until = workflow.Done, 0, v.row.Until
 	r.held = append(r.held, st)
 	return nil
+}
+
+func farAway(name string, t time.Time) error {
+	return fmt.Errorf("%w: sleep %q until %v, and %v from now is the most",
+		workflow.ErrInvalid, name, t.UTC().Format(time.RFC3339), workflow.MaxDelay)
 }
 
 // Wait returns the payload of a signal, or ErrTimeout. The event is name unless an Event is given. A signal that came

@@ -220,7 +220,7 @@ func (x *stay) stops() bool {
 	return x.gone != nil || x.drift != nil
 }
 
-// lose says that the run is not ours any more.
+// lose notes that the run is not ours any more, and ends the context of its body.
 func (x *stay) lose(err error) {
 	x.mu.Lock()
 	if x.gone == nil {

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
-	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
 // Step runs fn, or returns what fn returned before. Name is 1 to 128 of letters, digits, '.', '_' and '-', and unique
-// in its branch. The value is what the journal has, decoded from JSON, also the first time. But a json.RawMessage has
-// the text of the program then, and later the text of the store: an equal value.
+// in its branch. The value is what the journal has, decoded from JSON, also the first time. But a json.RawMessage, a
+// json.Number and an UnmarshalJSON method get the text of the program then, and later the text of the store. PostgreSQL
+// has other spaces, another order of keys, the last of equal keys alone, and no exponents. The values are equal: a zero
+// has no sign on any store.
 //
 // If fn fails, it is called again as the retry policy says: by default 3 attempts in all, after 1 s and 2 s, each ± 20
 // %. In between the run is given back. After the last attempt, or an error that retry.Permanent marks, Step returns a
@@ -117,7 +118,7 @@ func (r *Run) failed(st workflow.Step, err error, o *stepOptions) error {
 	if after, ok := errors.AsType[*retryAfter](shielded); ok {
 		pause = max(after.d, soon)
 	}
-	if unsure { // whatever the policy says, as long as the database is like that
+	if unsure { // the policy does not count as long as transactions are cut off
 		pause = max(pause, min(time.Second<<min(st.Attempts-1, 6), time.Minute))
 	}
 	pause = min(pause, workflow.MaxDelay)
@@ -163,7 +164,9 @@ func Attempt(ctx context.Context) int {
 // A Transactor is a store of runs in a database with transactions: postgres.DB has pgx.Tx, sqlite.DB *sql.Tx.
 type Transactor[Tx any] interface {
 	// WriteTx runs f in a transaction, and writes the entry that f returns in the same transaction. If the run is
-	// another owner's by then, verdict says so, and nothing is written.
+	// another owner's by then, verdict says so, and nothing is written. An err that is workflow.ErrAborted says that
+	// the transaction has certainly not committed because of what f did: it counts as a failed attempt. After any other
+	// err that f did not return, the transaction may have committed, or the database was away.
 	WriteTx(ctx context.Context, f func(tx Tx) (workflow.Entry, error)) (verdict, err error)
 }
 
@@ -179,7 +182,9 @@ func (e *unsureError) Error() string {
 func (e *unsureError) Unwrap() error { return e.err }
 
 // StepTx runs fn in a transaction of the database that keeps the runs. The journal row commits with what fn writes, so
-// that it happens exactly once. The transaction begins before fn, and ends with the journal row. fn must not end it.
+// that it happens exactly once. The transaction begins before fn, and ends with the journal row. fn must not end it. If
+// the database refuses the transaction, as for a constraint that is checked by the commit, the attempt has failed. If
+// it is not known whether the transaction has committed, the journal says so: the run looks there, and goes on.
 func StepTx[Tx, T any](
 	r *Run, name string, db Transactor[Tx], fn func(ctx context.Context, tx Tx) (T, error), opts ...StepOption,
 ) (T, error) {
@@ -206,7 +211,7 @@ func StepTx[Tx, T any](
 			return false, verdict
 		case failed != nil:
 			return false, failed
-		case err != nil && !errors.Is(err, lock.ErrFenced):
+		case err != nil && !errors.Is(err, workflow.ErrAborted):
 			return false, &unsureError{logtext.Shield(err)}
 		}
 		return err == nil, err

@@ -16,13 +16,13 @@ import (
 // How often the watch does what.
 const (
 	watchPace  = time.Second
-	checkAfter = time.Second      // a run without a write is checked, if nobody tells that it is lost
-	checkSlow  = 15 * time.Second // the same, if somebody does
+	checkAfter = time.Second      // a run without a write is checked, if the store tells nothing
+	checkSlow  = 15 * time.Second // the same, if the store tells of runs that are lost
 	sweepEvery = 5 * time.Minute
 	sweepBatch = 1000
 )
 
-// A watching is what the watch knows.
+// A watching is the state of the watch.
 type watching struct {
 	leases, sweep, slow time.Time            // when it did each last
 	dead                map[string]time.Time // when a takeover from each process last found something, or began
@@ -76,11 +76,16 @@ func (e *Engine) doze(ctx context.Context, d time.Duration, busy bool) {
 	}
 }
 
-// owns reports whether this process owns runs, or may.
+// owns reports whether this process owns runs, or may. What is asked seldom does not count.
 func (e *Engine) owns() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.stays) > 0 || len(e.unanswered) > 0
+	for _, q := range e.unanswered {
+		if q.pause <= time.Minute {
+			return true
+		}
+	}
+	return len(e.stays) > 0
 }
 
 func (e *Engine) tick(ctx context.Context, w *watching) {
@@ -114,6 +119,7 @@ func (e *Engine) tick(ctx context.Context, w *watching) {
 // takeOver takes over what processes own whose beats stand still. What is locked by a statement of theirs is skipped
 // for now, so it asks again for some seconds. Then the beats of the dead are forgotten.
 func (e *Engine) takeOver(ctx context.Context, w *watching) {
+	defer e.fly()()
 	w.full = false
 	dead := e.member.Dead()
 	maps.DeleteFunc(w.dead, func(name string, _ time.Time) bool { return dead[name] == 0 })
@@ -166,8 +172,9 @@ func (e *Engine) free() int {
 }
 
 // leases takes over what processes own that have not beaten for long, and notes the definitions of this process. If the
-// store was away, nobody could beat, and this process waits until all have had the time.
+// store was away, no process could beat. Then this process waits until all have had the time.
 func (e *Engine) leases(ctx context.Context) {
+	defer e.fly()()
 	limit := e.free()
 	if e.member.Failing() || time.Since(e.lastFailure()) < e.options.Lease/2 {
 		limit = 0
@@ -195,7 +202,7 @@ func (e *Engine) fails(err error) {
 	e.mu.Unlock()
 }
 
-// check asks whether runs that have not been written for a while are still ours.
+// check asks, for each run without a write for a while, whether it is still ours.
 func (e *Engine) check() {
 	e.mu.Lock()
 	var long []*stay
@@ -233,7 +240,7 @@ func (e *Engine) stale() {
 	}
 }
 
-// sweep deletes what is over.
+// sweep deletes runs whose retention has passed, in batches.
 func (e *Engine) sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, mostWait) // the watch has more to do
 	defer cancel()

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -60,7 +61,44 @@ func encode(what string, v any) (doc json.RawMessage, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", workflow.ErrInvalid, what, err)
 	}
+	doc = unsigned(doc)
 	return doc, workflow.ValidateValue(what, doc)
+}
+
+// unsigned returns a document whose zeros have no sign. PostgreSQL keeps none, so a value would be another one when its
+// step is replayed.
+func unsigned(doc json.RawMessage) json.RawMessage {
+	if !bytes.Contains(doc, []byte("-0")) {
+		return doc
+	}
+	out := make(json.RawMessage, 0, len(doc))
+	quoted := false
+	for i := 0; i < len(doc); i++ {
+		switch c := doc[i]; {
+		case quoted && c == '\\' && i+1 < len(doc):
+			out = append(out, c)
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '-' && !quoted && isZero(doc[i+1:]) && (i == 0 || doc[i-1]|0x20 != 'e'):
+			continue
+		}
+		out = append(out, doc[i])
+	}
+	return out
+}
+
+// isZero reports whether doc begins with a number that is 0.
+func isZero(doc []byte) bool {
+	for _, c := range doc {
+		switch {
+		case '1' <= c && c <= '9':
+			return false
+		case c != '0' && c != '.':
+			return true
+		}
+	}
+	return true
 }
 
 // Start starts a run of w, typed. c needs no engine. The run has the version of w, and is kept as w says, unless o says

@@ -52,13 +52,13 @@ var _ lock.Locker = (*Locker)(nil)
 func New(pool pgstate.Pool, o *Options) *Locker {
 	o = cmp.Or(o, new(Options))
 	d := pgstate.New(pool, pgstate.Names{Prefix: o.Prefix, Tables: tables, Indexes: []string{"locks_pkey"}})
-	l := &Locker{db: d, o: *o, sql: fillAll(d), channel: channel(d.Prefix.Plain("locks"))}
+	l := &Locker{db: d, o: *o, sql: fillAll(d), channel: pgstate.ChannelOf(d.Prefix.Plain("locks"))}
 	l.o.TTL = cmp.Or(max(o.TTL, 0), 30*time.Second)
 	l.o.Poll = cmp.Or(max(o.Poll, 0), 250*time.Millisecond)
 	l.o.Logger = cmp.Or(o.Logger, slog.Default())
 	l.keeper = keeper.New(l.o.TTL, l.renew)
 	if o.Listen != nil {
-		l.waiters = newWaiters(o.Listen, l.channel, l.o.Logger)
+		l.waiters = newWaiters(&l.o, l.channel)
 	}
 	return l
 }
@@ -97,7 +97,7 @@ func (l *Locker) listen(ctx context.Context, name string) (context.Context, func
 		if !errors.Is(err, lock.ErrHeld) {
 			return held, unlock, err
 		}
-		if wait := pause.Next(); !l.waiters.live() || left <= 0 {
+		if wait := pause.Next(); !l.waiters.ear.Hears() || left <= 0 {
 			left = wait
 		}
 		left = min(left, longestWait)
@@ -232,6 +232,3 @@ func stored(key string) string {
 	}
 	return fmt.Sprintf("%s%x", hashed, sha256.Sum256([]byte(key)))
 }
-
-// channel returns the name of a table as the name of a channel. PostgreSQL cuts names off at 63 bytes.
-func channel(table string) string { return table[max(0, len(table)-63):] }

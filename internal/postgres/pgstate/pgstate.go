@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-go/holdfast/internal/pgtext"
@@ -35,6 +36,9 @@ const (
 	indexCorrupted = "XX002"
 	// insufficient begins the states of a server that lacks memory, space on its disk, or connections.
 	insufficient = "53"
+	// These begin the states of a connection, and of a server whose files fail.
+	connectionFailure = "08"
+	systemError       = "58"
 )
 
 // Of returns the SQLSTATE of err, or "" if the server did not say it.
@@ -77,6 +81,25 @@ func Refused(err error) bool {
 	}
 	return e.Code == readOnly || e.Code == noPrivilege || e.Code == cannotConnectNow ||
 		strings.HasPrefix(e.Code, insufficient)
+}
+
+// Aborted reports whether err says that a transaction has certainly not committed, because of what it did: a constraint
+// that is checked by the commit, a deadlock, an error before that its owner has passed over, or an end by its owner. A
+// server that is away, full or broken has not aborted it, nor has an error that ended the session: it may have struck
+// the commit.
+func Aborted(err error) bool {
+	if errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, pgx.ErrTxCommitRollback) {
+		return true
+	}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || e.SeverityUnlocalized != "ERROR" || Refused(err) || Missing(err) || Corrupt(err) {
+		return false
+	}
+	switch e.Code[:min(len(e.Code), 2)] {
+	case connectionFailure, systemError:
+		return false
+	}
+	return true
 }
 
 // unsent reports whether err says that no statement was sent: there was no connection, or nothing could be written to

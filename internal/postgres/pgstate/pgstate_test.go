@@ -38,6 +38,33 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A commit is known to have failed only if the server says so, goes on, and is not to blame.
+func TestAborted(t *testing.T) {
+	for _, c := range []struct {
+		severity, code string
+		want           bool
+	}{
+		{"ERROR", "23503", true}, // a constraint
+		{"ERROR", "40P01", true}, // a deadlock
+		{"ERROR", "57014", true}, // a timeout
+		{"ERROR", "25P02", true}, // an error before
+		{"FATAL", "57P01", false},
+		{"ERROR", "53100", false},
+		{"ERROR", "25006", false},
+		{"ERROR", "08P01", false},
+		{"ERROR", "58030", false},
+		{"ERROR", "42P01", false},
+	} {
+		err := fmt.Errorf("wrapped: %w", &pgconn.PgError{SeverityUnlocalized: c.severity, Code: c.code})
+		if got := pgstate.Aborted(err); got != c.want {
+			t.Errorf("%s %s is aborted: %v", c.severity, c.code, got)
+		}
+	}
+	if pgstate.Aborted(nil) || pgstate.Aborted(errors.New("connection reset")) || !pgstate.Aborted(pgx.ErrTxClosed) {
+		t.Error("what the server did not say is taken for aborted, or an end by the owner is not")
+	}
+}
+
 // A server that takes no connection was sent nothing.
 func TestRefusedConnection(t *testing.T) {
 	t.Parallel()

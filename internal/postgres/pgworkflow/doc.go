@@ -2,7 +2,7 @@
 //
 // A step is one statement. It locks the row of its run where the fence matches, and adds the journal row. The run's row
 // gets no new version. A claim, a signal and a cancel change the row. So each of them comes before the statement, and
-// is seen, or after it. The lock is weak: nobody waits for it who only reads.
+// is seen, or after it. The lock is weak: readers do not wait for it.
 //
 // Statements of several runs are one transaction in one round trip. They come in the order of the runs' ids, so that
 // two owners never wait for each other. Parameters are scalars: PostgreSQL would plan a statement with arrays anew in

@@ -13,33 +13,21 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
-const (
-	// quiet is how long the connection may hear nothing before the server is asked whether it is there.
-	quiet = time.Minute
+// patience bounds what the listener asks the server.
+const patience = 5 * time.Second
 
-	// patience bounds what the listener asks the server.
-	patience = 5 * time.Second
-)
-
-// ears pass on notes. Its connection is open, and its goroutine runs, while at least one listener listens.
+// ears pass on notes. The connection is open while at least one listener listens.
 type ears struct {
-	front   *front
-	open    func(context.Context) (*pgx.Conn, error) // nil: it hears only this process
-	channel string
-	name    string // begins the notes of this store, which need not hear them
-	log     *slog.Logger
+	front *front
+	name  string      // begins the notes of this store, which need not hear them
+	ear   pgstate.Ear // without Open it hears only this process
 
 	mu        sync.Mutex // protects following fields
 	listeners map[*func(workflow.Note)]struct{}
-	hears     bool
-	// stop ends the goroutine. It is nil if none runs.
-	stop context.CancelFunc
-	done chan struct{}
 
 	// untold are the notes that the others have yet to be told. telling says that a goroutine tells them.
 	untold  map[workflow.Note]struct{}
@@ -47,115 +35,48 @@ type ears struct {
 }
 
 func newEars(f *front, o *Options) *ears {
-	name := f.db.Prefix.Plain("workflow_runs") // PostgreSQL cuts the name of a channel off at 63 bytes
-	return &ears{
-		front: f, open: o.Listen, channel: name[max(0, len(name)-63):], name: rand.Text(),
-		log: cmp.Or(o.Logger, slog.Default()), listeners: make(map[*func(workflow.Note)]struct{}),
+	e := &ears{
+		front: f, name: rand.Text(), listeners: make(map[*func(workflow.Note)]struct{}),
 		untold: make(map[workflow.Note]struct{}),
 	}
+	e.ear.Open, e.ear.Channel = o.Listen, pgstate.ChannelOf(f.db.Prefix.Plain("workflow_runs"))
+	e.ear.Heard, e.ear.Tuned, e.ear.Log = e.heard, e.tuned, cmp.Or(o.Logger, slog.Default())
+	e.ear.Lost = "connection that hears of workflows failed: engines poll until it is back"
+	return e
 }
 
 // Listen implements [workflow.Listener].
 func (e *ears) Listen(ctx context.Context, hear func(workflow.Note)) {
-	e.join(ctx, &hear)
+	e.mu.Lock()
+	e.listeners[&hear] = struct{}{}
+	e.mu.Unlock()
+	if e.ear.Open != nil {
+		e.ear.Join(ctx)
+		defer e.ear.Leave()
+	}
 	<-ctx.Done()
-	e.leave(&hear)
+	e.mu.Lock()
+	delete(e.listeners, &hear)
+	e.mu.Unlock()
 }
 
 // Hears implements [workflow.Listener].
-func (e *ears) Hears() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.hears
-}
+func (e *ears) Hears() bool { return e.ear.Hears() }
 
 // Tell implements [workflow.Listener].
 func (e *ears) Tell(n workflow.Note) { e.tell(n) }
 
-func (e *ears) join(ctx context.Context, hear *func(workflow.Note)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.listeners[hear] = struct{}{}
-	if e.open != nil && e.stop == nil {
-		running, stop := context.WithCancel(context.WithoutCancel(ctx))
-		e.stop, e.done = stop, make(chan struct{})
-		go e.run(running, e.done)
+// heard passes on what another store has told.
+func (e *ears) heard(payload string) {
+	if from, note := parse(payload); from != e.name {
+		e.pass(note)
 	}
 }
 
-// leave removes a listener. If it was the last one, leave ends the goroutine and waits for its end.
-func (e *ears) leave(hear *func(workflow.Note)) {
-	e.mu.Lock()
-	delete(e.listeners, hear)
-	var done chan struct{}
-	if len(e.listeners) == 0 && e.stop != nil {
-		e.stop()
-		e.stop, done = nil, e.done
-	}
-	e.mu.Unlock()
-	if done != nil {
-		<-done
-	}
-}
-
-func (e *ears) run(ctx context.Context, done chan struct{}) {
-	defer close(done)
-	keeper.Reconnect(ctx, patience, func() bool {
-		heard, err := e.hear(ctx, done)
-		if ctx.Err() == nil {
-			e.log.WarnContext(ctx, "connection that hears of workflows failed: engines poll until it is back",
-				"err", err)
-		}
-		return heard
-	})
-}
-
-// hear passes on notifications until the connection fails or ctx ends. It reports whether it ever listened.
-func (e *ears) hear(ctx context.Context, done chan struct{}) (heard bool, err error) {
-	conn, err := e.open(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(closing)
-	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{e.channel}.Sanitize()); err != nil {
-		return false, err
-	}
-	e.tune(done, true)
-	defer e.tune(done, false)
-	e.pass(workflow.Note{}, workflow.Note{Beats: true}) // those before LISTEN went unheard
-	for {
-		waiting, cancel := context.WithTimeout(ctx, quiet)
-		n, err := conn.WaitForNotification(waiting)
-		cancel()
-		switch {
-		case err == nil:
-			if from, note := parse(n.Payload); from != e.name {
-				e.pass(note)
-			}
-		case ctx.Err() != nil || conn.IsClosed():
-			return true, err
-		default:
-			asking, cancel := context.WithTimeout(ctx, patience)
-			err := conn.Ping(asking)
-			cancel()
-			if err != nil {
-				return true, err
-			}
-		}
-	}
-}
-
-// tune records whether the connection hears. If another goroutine has taken the place of the one that will close done,
-// tune does nothing.
-func (e *ears) tune(done chan struct{}, hears bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.done == done {
-		e.hears = hears
+// tuned tells that anything may have happened, if notifications were not heard until now.
+func (e *ears) tuned(hears bool) {
+	if hears {
+		e.pass(workflow.Note{}, workflow.Note{Beats: true})
 	}
 }
 
@@ -179,7 +100,7 @@ func (e *ears) tell(notes ...workflow.Note) {
 		return
 	}
 	e.pass(notes...)
-	if e.open == nil {
+	if e.ear.Open == nil {
 		return
 	}
 	e.mu.Lock()
@@ -206,7 +127,7 @@ func (e *ears) tellOthers() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		// What is lost is found by polling.
 		_, _ = pgstate.Collect(ctx, e.front.db, pgx.RowTo[string], 0,
-			e.front.sql.notify, e.channel, texts(e.name, notes))
+			e.front.sql.notify, e.ear.Channel, texts(e.name, notes))
 		cancel()
 	}
 }

@@ -93,13 +93,17 @@ func (f *front) rows(ctx context.Context, list string, w *where, docs string, si
 // no part in it, so that the planner sees which index serves.
 func (f *front) selection(q *workflow.Query) (list string, w *where) {
 	w = new(where)
-	of, next := "true", "(m.workflow, m.status) > (k.workflow, k.status)"
+	of, next, status := "true", "(m.workflow, m.status) > (k.workflow, k.status)", "true"
 	if q.Workflow != "" {
 		of, next = "m.workflow = $1::text", "m.workflow = $1::text AND m.status > k.status"
 		w = w.with("m.workflow = ?::text", q.Workflow)
 	}
-	if q.Status != "" {
-		w = w.with("m.status = ?::text", string(q.Status))
+	listed := q.Event == "" && q.ID == ""
+	switch {
+	case q.Status != "" && listed:
+		status = "k.status = '" + string(q.Status) + "'" // a valid status has no quotes
+	case q.Status != "":
+		w = w.with("m.status || '' = ?::text", string(q.Status)) // see runs
 	}
 	if !q.Since.IsZero() {
 		w = w.with("m.started >= ?::timestamptz", q.Since)
@@ -111,6 +115,8 @@ func (f *front) selection(q *workflow.Query) (list string, w *where) {
 		w = w.with(inDocument+"m.input @> ?::jsonb", string(q.Input))
 	}
 	switch {
+	case listed:
+		return strings.NewReplacer("{of}", of, "{next}", next, "{status}", status).Replace(f.sql.list), w
 	case q.Event != "":
 		if q.ID != "" {
 			w = w.with("m.id = ?::text", q.ID)
@@ -118,10 +124,8 @@ func (f *front) selection(q *workflow.Query) (list string, w *where) {
 		w = w.with("m.event = ?::text", q.Event)
 		w = w.with(inDocument+"(m.match IS NULL OR ?::jsonb @> m.match)", orNull(q.Payload))
 		return f.sql.waiting, w
-	case q.ID != "":
-		return f.sql.one, w.of(q.ID)
 	}
-	return strings.NewReplacer("{of}", of, "{next}", next).Replace(f.sql.list), w
+	return f.sql.one, w.of(q.ID)
 }
 
 // inDocument begins a condition that reads a document.

@@ -19,8 +19,13 @@ const (
 	documents = `m.input, m.output`
 	unread    = `NULL::jsonb, NULL::jsonb`
 
-	// owned is the fence.
-	owned = `id = $1::text AND epoch = $2::bigint AND nonce = $3::text AND status = 'running' AND owner <> ''
+	// runs says that the run of an id is not over, in words from which the planner does not conclude that
+	// workflow_runs_due serves. If few runs were running when the statistics were gathered, the planner would take that
+	// index for the cheaper one, and each statement would walk all runs that are running now.
+	runs = `m.status || '' = 'running'`
+
+	// owned is the fence. A run that is over has no owner. About status it says nothing, for the reason of runs.
+	owned = `id = $1::text AND epoch = $2::bigint AND nonce = $3::text AND owner <> ''
 				AND ($4::bigint < 0 OR mail = $4::bigint)`
 
 	// addSteps adds outcomes. {rows} are their parameters. What is open, or will be tried again, keeps its beginning.
@@ -65,7 +70,7 @@ const (
 	// claimed are what scanClaimed reads. The clock is at since.
 	claimed = `m.epoch, m.nonce, m.mail, m.since AS now, {columns}, {documents}`
 
-	// ready makes a process the owner of runs that nobody has to lose first. {ready} says of which.
+	// ready makes a process the owner of runs that have no owner. {ready} says of which.
 	ready = `
 		WITH d AS (
 			SELECT l.id, l.due FROM {definitions} CROSS JOIN LATERAL (
@@ -158,7 +163,7 @@ type queries struct {
 }
 
 var templates = queries{
-	// {version} is what the caller says. Without a version, a run has the greatest that a living process has, else the
+	// {version} is the version that the caller gives. Without one, a run has the greatest of a living process, else the
 	// greatest that is kept. That is another statement: if it were a condition in this one, PostgreSQL would plan it
 	// anew in each execution.
 	start: `
@@ -208,7 +213,7 @@ var templates = queries{
 	signal: `
 		WITH o AS (
 			SELECT m.id, {hit} AS hit, {several} AS looks FROM {workflow_runs} m
-			WHERE m.id = $1::text AND m.status = 'running'
+			WHERE m.id = $1::text AND {runs}
 				AND NOT EXISTS (SELECT FROM {workflow_signals} g WHERE g.run = $1::text AND g.id = $2::text)
 			FOR NO KEY UPDATE
 		), i AS (
@@ -236,7 +241,7 @@ var templates = queries{
 		WITH r AS (
 			UPDATE {workflow_runs} m SET status = 'cancelled', completed = clock_timestamp(), due = NULL, hold = '', owner = '',
 				error = '', event = NULL, match = NULL, epoch = m.epoch + 1
-			WHERE m.id = $1::text AND m.status = 'running' RETURNING 1
+			WHERE m.id = $1::text AND {runs} RETURNING 1
 		)
 		SELECT 'applied', {durable} FROM r
 		UNION ALL
@@ -245,7 +250,7 @@ var templates = queries{
 		WITH r AS (
 			UPDATE {workflow_runs} m SET hold = 'paused', due = 'infinity', owner = '', error = '', event = NULL,
 				match = NULL, epoch = m.epoch + 1
-			WHERE m.id = $1::text AND m.status = 'running' RETURNING 1
+			WHERE m.id = $1::text AND {runs} RETURNING 1
 		)
 		SELECT 'applied', {durable} FROM r
 		UNION ALL
@@ -253,19 +258,20 @@ var templates = queries{
 	resume: `
 		WITH r AS (
 			UPDATE {workflow_runs} m SET hold = '', error = '', due = clock_timestamp(), crashes = 0
-			WHERE m.id = $1::text AND m.status = 'running' AND m.hold <> '' RETURNING 1
+			WHERE m.id = $1::text AND {runs} AND m.hold <> '' RETURNING 1
 		)
 		SELECT 'applied', {durable} FROM r
 		UNION ALL
 		SELECT CASE WHEN status <> 'running' THEN 'over' WHEN hold = '' THEN 'applied' ELSE 'again' END, {firm}::text
 		FROM {workflow_runs} WHERE id = $1::text AND NOT EXISTS (SELECT FROM r)`,
 
-	// A NOTIFY writes, but nobody relies on it. announce is for a transaction of the caller, which is to be durable.
+	// A NOTIFY writes, but nothing relies on it. announce is for a transaction of the caller, which is to be durable.
 	notify:   `SELECT {lazy} FROM (SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n) p`,
 	announce: `SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n`,
 
 	// {selected} is the condition of a page. There are few pairs of a workflow and a status, and the first runs of each
-	// are the first of an index. {of} says which pairs, and {next} which follow k.
+	// are the first of an index. {of} says which pairs, and {next} which follow k. {status} is a condition on pairs: as
+	// one on runs, it would make the planner take workflow_runs_due, and sort all runs that are running.
 	list: `
 		WITH RECURSIVE k (workflow, status) AS (
 			(SELECT m.workflow, m.status FROM {workflow_runs} m WHERE {of} ORDER BY m.workflow, m.status LIMIT 1)
@@ -279,7 +285,7 @@ var templates = queries{
 				SELECT m.id, m.started FROM {workflow_runs} m
 				WHERE m.workflow = k.workflow AND m.status = k.status AND {selected}
 				ORDER BY m.started DESC, m.id DESC LIMIT {size}
-			) l ORDER BY l.started DESC, l.id DESC LIMIT {size}
+			) l WHERE {status} ORDER BY l.started DESC, l.id DESC LIMIT {size}
 		)
 		SELECT {columns}, {documents} FROM p JOIN {workflow_runs} m ON m.id = p.id ORDER BY m.started DESC, m.id DESC`,
 	// A run has an event only while it is parked. If the condition said more, the planner would take another index.
@@ -391,7 +397,7 @@ func fillAll(d *pgstate.DB, fails bool) *queries {
 	if fails {
 		how = failUnknown
 	}
-	first := strings.NewReplacer("{hit}", hit, "{several}", several, "{claimed}", claimed,
+	first := strings.NewReplacer("{hit}", hit, "{several}", several, "{runs}", runs, "{claimed}", claimed,
 		"{crashError}", crashError, "{unknownError}", unknownError, "{unknown}", how)
 	all := []*string{
 		&q.start, &q.startNewest, &q.known, &q.judged, &q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay,

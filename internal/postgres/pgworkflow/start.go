@@ -21,7 +21,7 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 	started := make([]workflow.Started, len(runs))
 	err := f.start(ctx, runs, started)
 	for i := 0; err == nil && i < len(runs); i++ {
-		if started[i].New && runs[i].Owner == "" { // nobody has to claim the others
+		if started[i].New && runs[i].Owner == "" { // engines have to claim it
 			err = f.note(ctx, workflow.Note{})
 			break
 		}

@@ -45,6 +45,9 @@ func (s *Store) WriteTx(
 			verdict, err = s.refusal(ctx, &e)
 		}
 	}
+	if pgstate.Aborted(err) {
+		err = fmt.Errorf("%w: %w", workflow.ErrAborted, err)
+	}
 	return verdict, s.error(ctx, "write", e.Run, err)
 }
 
@@ -78,10 +81,10 @@ func (s *Store) refusal(ctx context.Context, e *workflow.Entry) (verdict, err er
 func (s *Store) In(tx pgx.Tx) workflow.Front {
 	f := &front{db: s.db.In(tx), sql: s.sql, most: s.most, texts: s.texts, conn: tx.Conn()}
 	f.note = func(ctx context.Context, notes ...workflow.Note) error {
-		if s.open == nil || len(notes) == 0 {
+		if s.ear.Open == nil || len(notes) == 0 {
 			return nil
 		}
-		_, err := tx.Exec(ctx, s.sql.announce, s.channel, texts("", notes))
+		_, err := tx.Exec(ctx, s.sql.announce, s.ear.Channel, texts("", notes))
 		return err
 	}
 	return f

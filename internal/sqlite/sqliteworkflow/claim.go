@@ -122,7 +122,7 @@ func (do run) claim(ctx context.Context, c *claim) (claimed []workflow.Claimed, 
 	return claimed, next, err
 }
 
-// own makes the process the owner of a run, and adds the run to those that were claimed.
+// own makes the process the owner of a run, and adds it to the claimed runs.
 func (do run) own(
 	ctx context.Context, c *claim, id string, claimed []workflow.Claimed,
 ) ([]workflow.Claimed, error) {

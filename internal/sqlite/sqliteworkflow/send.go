@@ -106,7 +106,7 @@ func (do run) send(ctx context.Context, m *workflow.Message) (workflow.Receipt, 
 // A waiting is a run as a message finds it.
 type waiting struct {
 	status workflow.Status
-	idle   bool // nobody owns it, and it is not held
+	idle   bool // no process owns it, and it is not held
 	event  string
 	match  json.RawMessage
 }

@@ -63,7 +63,7 @@ func New(db *sql.DB, o *Options) *Store {
 // In returns the store in a transaction of the program.
 func (s *Store) In(tx *sql.Tx) workflow.Front { return front{s.core, tx} }
 
-// A core is what all methods need.
+// A core has the fields that all methods need.
 type core struct {
 	hub
 

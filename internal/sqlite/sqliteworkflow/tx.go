@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
@@ -27,6 +28,9 @@ func (s *Store) WriteTx(
 			if e, failed = f(tx); failed != nil {
 				return failed
 			}
+			if ended(ctx, tx) {
+				return sql.ErrTxDone
+			}
 			verdict, err = do.enterOnce(ctx, &e)
 			return err
 		})
@@ -36,10 +40,19 @@ func (s *Store) WriteTx(
 		return nil, failed
 	case errors.Is(err, errVerdict):
 		return verdict, nil
+	case sqlitestore.Constraint(err), errors.Is(err, sql.ErrTxDone):
+		return nil, s.explain(ctx, "write", fmt.Errorf("%w: %w", workflow.ErrAborted, err))
 	case err != nil:
 		return nil, s.explain(ctx, "write", err)
 	}
 	return nil, nil
+}
+
+// ended reports whether f has ended its transaction: itself, or by a statement that failed and whose conflict clause is
+// ROLLBACK. What is written then is in no transaction.
+func ended(ctx context.Context, tx *sql.Tx) bool {
+	_, err := tx.ExecContext(ctx, "BEGIN") // fails within a transaction
+	return err == nil || errors.Is(err, sql.ErrTxDone)
 }
 
 // enterOnce writes an entry whose steps are new. It returns an error if the transaction must not commit.

@@ -94,7 +94,7 @@ func (do run) enter(ctx context.Context, e *workflow.Entry) (verdict error, ther
 	return nil, there, do.next(ctx, e, now)
 }
 
-// A standing is what of a run decides about an entry.
+// A standing has the columns of a run that decide about an entry.
 type standing struct {
 	status workflow.Status
 	owner  string

@@ -72,6 +72,12 @@ var rules = slices.Concat(contractRules(), []rule{
 		foreign:  []string{otel},
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
+	{
+		packages: "agent",
+		ours:     append([]string{"orchestrator", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
+		foreign:  []string{otel, "github.com/google/jsonschema-go"},
+		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+	},
 	database("internal/postgres/", pgx, goose),
 	database("internal/sqlite/", "modernc.org/", goose),
 	database("internal/redis/", goRedis, redislock),

@@ -167,7 +167,7 @@ func (b *bench) workflowsSlowDisk(ctx context.Context) error {
 			return err
 		}
 		goals := map[int]goal{1: atLeast(0.9), 8: atLeast(0.9), mostWorkers: atLeast(0.9)}
-		return b.compareSteps(ctx, "PostgreSQL, slow disk", pool, db.Workflows(), goals)
+		return b.compareSteps(ctx, "PostgreSQL, slow disk", pool, db.Workflows(), goals, 8, mostWorkers)
 	})
 }
 

@@ -17,7 +17,8 @@ func (s *state) nonces(f func(*uint8)) {
 			f(&s.process[p].stays[i].fence.nonce)
 		}
 		for i := range s.process[p].unanswered {
-			f(&s.process[p].unanswered[i])
+			f(&s.process[p].unanswered[i].nonce)
+			f(&s.process[p].unanswered[i].asked)
 		}
 	}
 	f(&s.letter.nonce)
@@ -91,20 +92,28 @@ func (w *Scenario) forgetFences(s *state) {
 // forgetNonces forgets nonces under which a process will own nothing more.
 func (w *Scenario) forgetNonces(s *state) {
 	for p := range s.process {
-		kept := [2]uint8{}
+		var kept [mostUnanswered]question
 		n := 0
-		for _, nonce := range s.process[p].unanswered {
-			known := s.letter.kind != 0 && s.letter.nonce == nonce && s.letter.process == uint8(p+1)
-			for i := range w.runs {
-				for _, r := range []*run{&s.runs[i], &s.durable[i]} {
-					known = known || r.owner == uint8(p+1) && r.fence.nonce == nonce
-				}
-			}
-			if nonce != 0 && known {
-				kept[n] = nonce
+		for _, q := range s.process[p].unanswered {
+			if w.owns(s, uint8(p+1), q.nonce) || w.owns(s, uint8(p+1), q.asked) {
+				kept[n] = q
 				n++
 			}
 		}
 		s.process[p].unanswered = kept
 	}
+}
+
+// owns reports whether a process owns a run under a nonce, or may do so later.
+func (w *Scenario) owns(s *state, p, nonce uint8) bool {
+	if nonce == 0 {
+		return false
+	}
+	owns := s.letter.kind != 0 && s.letter.nonce == nonce && s.letter.process == p
+	for i := range w.runs {
+		for _, r := range []*run{&s.runs[i], &s.durable[i]} {
+			owns = owns || r.owner == p && r.fence.nonce == nonce
+		}
+	}
+	return owns
 }

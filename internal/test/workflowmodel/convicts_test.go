@@ -108,6 +108,18 @@ var broken = []struct {
 		rules: Rules{againOnce: true}, in: Scenario{delay: 1},
 	},
 	{
+		name: "a late question that takes a run from its stay", want: "takes a run from its stay",
+		rules: Rules{againSame: true}, in: Scenario{lost: 1, delay: 1},
+	},
+	{
+		name: "what a question without an answer has got is not asked for", want: "stuck",
+		rules: Rules{againForgets: true}, in: Scenario{lost: 2, delay: 1},
+	},
+	{
+		name: "what a question without an answer has got is adopted, and asked for", want: "takes a run from its stay",
+		rules: Rules{againAdopts: true}, in: Scenario{lost: 2, delay: 1},
+	},
+	{
 		name: "a start that does not wait for the disk", want: "a start was answered, and the run is gone",
 		rules: Rules{startIsNotDurable: true}, in: Scenario{front: true, outage: 1},
 	},

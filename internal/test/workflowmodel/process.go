@@ -62,10 +62,7 @@ func (w *Scenario) answered(s *state, l *letter, a answer) (bad string) {
 	case claimDue, takeOver:
 		return w.adopt(s, l, a.granted)
 	case claimAgain:
-		if w.rules.againOnce {
-			s.process[l.process-1].forget(l.again)
-		}
-		return w.adopt(s, l, a.granted)
+		return w.answeredAgain(s, l, a.granted)
 	case sendSignal:
 		s.seen[l.run].sent[l.signal-1] = a.receipt
 	case writeEntry:
@@ -80,35 +77,72 @@ func (w *Scenario) unanswered(s *state, l *letter) {
 	case startRun:
 		s.seen[l.run].start = 1
 		fallthrough
-	case claimDue, claimAgain, takeOver:
+	case claimDue, takeOver:
 		if p := &s.process[l.process-1]; !w.rules.noAgain {
 			p.note(l.nonce)
 		}
-		if l.kind == claimAgain && w.rules.againOnce {
-			s.process[l.process-1].forget(l.again)
+	case claimAgain:
+		q := s.process[l.process-1].question(l.again)
+		if q.asked = l.nonce; w.rules.againOnce {
+			*q = question{}
 		}
 	case sendSignal:
 		s.seen[l.run].sent[l.signal-1] = unanswered
 	}
 }
 
-// note notes a nonce that may own something.
-func (p *process) note(nonce uint8) {
-	for i := range p.unanswered {
-		if p.unanswered[i] == 0 {
-			p.unanswered[i] = nonce
-			return
-		}
+// answeredAgain adopts what a question has got. If the question was sent before, that one may have got more under the
+// same nonce, and what all have got is a question of its own.
+func (w *Scenario) answeredAgain(s *state, l *letter, granted uint8) (bad string) {
+	p := &s.process[l.process-1]
+	q := p.question(l.again)
+	asked := q.asked
+	if w.rules.againOnce {
+		*q = question{}
 	}
-	panic("no room for a nonce: the scenario loses too much")
+	if asked == 0 || w.rules.againForgets {
+		return w.adopt(s, l, granted)
+	}
+	if p.note(l.nonce); w.rules.againAdopts {
+		return w.adopt(s, l, granted)
+	}
+	return ""
 }
 
-func (p *process) forget(nonce uint8) {
-	for i := range p.unanswered {
-		if p.unanswered[i] == nonce {
-			p.unanswered[i] = 0
+// note notes a nonce that may own something.
+func (p *process) note(nonce uint8) {
+	if p.question(nonce) == nil {
+		*p.question(0) = question{nonce: nonce}
+	}
+}
+
+// open reports whether what a question without an answer has got is not asked for yet.
+func (p *process) open(nonce uint8) bool {
+	q := p.question(nonce)
+	return q.asked != 0 && p.question(q.asked) == nil
+}
+
+// room returns how many questions there is room for, beside those that become of a question without an answer.
+func (p *process) room() (room int) {
+	for _, q := range p.unanswered {
+		if q.nonce == 0 {
+			room++
+		}
+		if q.nonce != 0 && p.open(q.nonce) {
+			room--
 		}
 	}
+	return room
+}
+
+// question returns the question about a nonce, and for 0 a place for one.
+func (p *process) question(nonce uint8) *question {
+	for i := range p.unanswered {
+		if p.unanswered[i].nonce == nonce {
+			return &p.unanswered[i]
+		}
+	}
+	return nil
 }
 
 // adopt begins runs that the process of the letter owns now.

@@ -47,6 +47,9 @@ type Rules struct {
 
 	noAgain       bool // nobody asks for what a claim without an answer has claimed
 	againOnce     bool // it is asked for once
+	againSame     bool // a question gives what it gets the nonce that it asks for
+	againForgets  bool // what a question without an answer has got is not asked for
+	againAdopts   bool // it is asked for, although some of it was adopted
 	noFlush       bool // a step begins before the outcome of the step before is written
 	deadlineFirst bool // a wait looks at its deadline before it looks at its mailbox
 	wakesEarly    bool // a sleep ends when its run is claimed

@@ -6,6 +6,8 @@ const (
 	mostVerbs   = 4
 	mostSignals = 2
 	processes   = 2
+
+	mostUnanswered = 3
 )
 
 // Who owns a run: nobody, process 1, process 2, or a process that has died.
@@ -143,8 +145,12 @@ type stay struct {
 // A process has runs, and nonces of claims and starts without an answer.
 type process struct {
 	stays      [mostRuns]stay
-	unanswered [2]uint8
+	unanswered [mostUnanswered]question // a scenario that loses more has no room
 }
+
+// A question is about what a process may own under a nonce. asked is the nonce of the claim that asks it, if the claim
+// had no answer: from then on it is asked with this nonce alone.
+type question struct{ nonce, asked uint8 }
 
 // A letter is a request that its sender has given up, and that may still arrive.
 type letter struct {

@@ -65,6 +65,9 @@ func (w *Scenario) claim(s *state, l *letter) (granted uint8, bad string) {
 		if r.paused {
 			bad = "a paused run is claimed"
 		}
+		if l.kind == claimAgain && s.stays(id, l.process) {
+			bad = "a question takes a run from its stay"
+		}
 		if l.kind != takeOver || !w.rules.takeoverKeeps {
 			r.fence.nonce = l.nonce
 			if !w.rules.claimKeepsEpoch {
@@ -75,6 +78,15 @@ func (w *Scenario) claim(s *state, l *letter) (granted uint8, bad string) {
 		granted |= 1 << id
 	}
 	return granted, bad
+}
+
+// stays reports whether a process has a run, and may write it.
+func (s *state) stays(id int, p uint8) bool {
+	if p == dead {
+		return false
+	}
+	x := &s.process[p-1].stays[id]
+	return x.phase != away && x.fence == s.runs[id].fence
 }
 
 // verdict says what the store says of an entry.

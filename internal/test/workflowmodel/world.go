@@ -71,7 +71,9 @@ func (k *walk) request(l letter, detail uint8, progress bool) {
 		return bad
 	})
 	if l.kind < sendSignal {
-		if p := &k.from.process[l.process-1]; p.unanswered[0] != 0 && p.unanswered[1] != 0 {
+		p := &k.from.process[l.process-1]
+		asked := l.kind == claimAgain && p.question(l.again).asked != 0
+		if !asked && p.room() < 1 {
 			return
 		}
 	}
@@ -104,10 +106,17 @@ func (k *walk) process(p, fresh uint8) {
 	if s.spent.suspect < k.suspect {
 		k.claims(letter{kind: takeOver, process: p, nonce: fresh, again: processes + 1 - p}, false)
 	}
-	for _, nonce := range me.unanswered {
-		if nonce != 0 {
-			k.claims(letter{kind: claimAgain, process: p, nonce: fresh, again: nonce}, true)
+	for _, q := range me.unanswered {
+		l := letter{kind: claimAgain, process: p, nonce: fresh, again: q.nonce}
+		switch {
+		case q.nonce == 0:
+			continue
+		case k.rules.againSame:
+			l.nonce = q.nonce
+		case q.asked != 0:
+			l.nonce = q.asked
 		}
+		k.claims(l, true)
 	}
 	for id := range k.runs {
 		k.stay(p, uint8(id))
@@ -121,19 +130,20 @@ func (k *walk) process(p, fresh uint8) {
 	}
 }
 
-// claims adds a claim that gets something.
+// claims adds a claim that gets something, and a question that has no answer yet.
 func (k *walk) claims(l letter, progress bool) {
 	any := false
 	for id := range k.runs {
 		if !k.claimable(&k.from.runs[id], &l) {
 			continue
 		}
-		if k.from.process[l.process-1].stays[id].phase != away {
+		again := l.kind == claimAgain && k.from.stays(id, l.process)
+		if k.from.process[l.process-1].stays[id].phase != away && !again {
 			return
 		}
 		any = true
 	}
-	if any || l.kind == claimAgain && k.rules.againOnce {
+	if any || l.kind == claimAgain && (k.rules.againOnce || k.from.process[l.process-1].open(l.again)) {
 		if l.kind == takeOver && !progress {
 			before := len(k.to)
 			k.request(l, l.again, false)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteworkflow"
 	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
@@ -15,7 +16,7 @@ import (
 // These statements look right, and break the contract. Each has the clause that it breaks, and pairs of texts.
 var convicted = map[string][]string{
 	"no fence":                   {"write-fenced", `epoch = $2::bigint AND nonce = $3::text AND`, `$2::bigint > 0 AND $3::text <> '' AND`},
-	"no nonce":                   {"write-fenced", `nonce = $3::text AND status`, `$3::text <> '' AND status`},
+	"no nonce":                   {"write-fenced", `nonce = $3::text AND owner`, `$3::text <> '' AND owner`},
 	"who gave it back writes":    {"write-given-back", `AND owner <> ''`, ``},
 	"mail is not compared":       {"write-mail", `OR mail = $4::bigint)`, `OR true)`},
 	"a key forgets its input":    {"start-reused", `AND input = $3::jsonb)`, `AND $3::jsonb IS NOT NULL)`},
@@ -77,6 +78,10 @@ func TestPostgresConvictsHooked(t *testing.T) {
 	for name, c := range map[string][]string{
 		"a sweep comes early":         {"retention", `< now() AT TIME ZONE 'UTC'`, `< now() AT TIME ZONE 'UTC' + interval '1 hour'`},
 		"a sweep comes late":          {"retention", `< now() AT TIME ZONE 'UTC'`, `< now() AT TIME ZONE 'UTC' - interval '1 hour'`},
+		"a sweep keeps the journal":   {"retention", `USING d WHERE run = d.id`, `USING d WHERE run = d.id AND false`},
+		"a sweep takes a running run": {"retention-running", `m.status <> 'running'`, `true`, `(completed AT`, `(coalesce(completed, started) AT`},
+		"a sleep ends early":          {"deadline", `m.due <= now()`, `m.due <= now() + interval '90 minutes'`},
+		"a wait has no deadline":      {"deadline-wait", `c.now + $6::bigint * interval '1 microsecond'`, `'infinity'::timestamptz + $6::bigint * interval '0'`},
 		"a process is known an hour":  {"unknown-not", `n.at > now() - interval '1 day'`, `n.at > now() - interval '1 hour'`},
 		"who stops has known nothing": {"unknown-not", `clock_timestamp() - interval '5 minutes'`, `clock_timestamp() - interval '5 days'`},
 		"what is due is unknown":      {"unknown", `m.due < now() - interval '1 day'`, `m.due < now()`},
@@ -118,6 +123,50 @@ func TestSQLiteConvicts(t *testing.T) {
 				_, db := sqlitetest.Tamper(t, testenv.SQLite(t), c[1:]...)
 				return onSQLite(t, db, "")
 			})
+		})
+	}
+}
+
+// These break the clauses about calls that meet an open change, and about long times.
+func TestSQLiteConvictsHooked(t *testing.T) {
+	tampered := func(t *testing.T, pairs ...string) func() hooked {
+		return func() hooked {
+			_, db := sqlitetest.Tamper(t, testenv.SQLite(t), pairs...)
+			return hooks(db, onSQLite(t, db, "").(*sqliteworkflow.Store))
+		}
+	}
+	for name, c := range map[string][]string{
+		"a write sees no end":        {"open-write-over", `SELECT status, owner, epoch`, `SELECT 'running', owner, epoch`},
+		"a write sees no takeover":   {"open-write", `owner, epoch, nonce, mail`, `owner, 1, 'start of r', mail`},
+		"a signal sees no end":       {"open-signal-over", `SELECT status, due IS NOT NULL`, `SELECT 'running', due IS NOT NULL`},
+		"a signal counts once more":  {"open-signal-again", `ON CONFLICT (run, id) DO NOTHING`, `ON CONFLICT (run, id) DO UPDATE SET at = at`},
+		"a claim takes what is over": {"open-claim", `status = 'running' AND due IS NULL`, `status <> '' AND due IS NULL`, `AND owner = ?3`, `AND ?3 <> ''`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			trial := suite.Trial[workflowtest.OpeningStore]{Violations: workflowtest.OpeningViolations}
+			open := tampered(t, c[1:]...)
+			trial.Convict(t, c[0], func() workflowtest.OpeningStore { return open() })
+		})
+	}
+	for name, c := range map[string][]string{
+		"a sweep comes early":         {"retention", `WHERE expires < ?1`, `WHERE expires - 3600000000 < ?1`, `AND expires < ?2`, `AND ?2 > 0`},
+		"a sweep comes late":          {"retention", `WHERE expires < ?1`, `WHERE expires + 3600000000 < ?1`},
+		"a sweep keeps the journal":   {"retention", `DELETE FROM holdfast_workflow_steps WHERE`, `DELETE FROM holdfast_workflow_steps WHERE 0 AND`},
+		"a sweep takes a running run": {"retention-running", `WHERE expires < ?1`, `WHERE iif(status = 'running', 0, expires) < ?1`, `AND expires < ?2`, `AND ?2 > 0`},
+		"a sweep heeds no limit":      {"retention-limit", `ORDER BY expires LIMIT ?2`, `AND ?2 > 0`},
+		"a sleep ends early":          {"deadline", `SELECT due FROM`, `SELECT due - 5400000000 FROM`, `AND due <= ?3`, `AND due - 5400000000 <= ?3`},
+		"a process is known an hour":  {"unknown-not", `version = ?2 AND at > ?3`, `version = ?2 AND at - 82800000000 > ?3`},
+		"who stops has known nothing": {"unknown-not", `SET at = ?2 WHERE process`, `SET at = 0 * ?2 WHERE process`},
+		"what is due is unknown":      {"unknown", `AND due < ?3 AND hold = ''`, `AND due - 86400000000 < ?3 AND hold = ''`},
+		"a process lives for an hour": {"living", `workflow = ?1 AND at > ?2`, `workflow = ?1 AND at + 3300000000 > ?2`},
+		"a lease is longer":           {"lease", `AND since < ?3`, `AND since + 60000000 < ?3`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			trial := suite.Trial[workflowtest.AgingStore]{Violations: workflowtest.AgingViolations}
+			open := tampered(t, c[1:]...)
+			trial.Convict(t, c[0], func() workflowtest.AgingStore { return open() })
 		})
 	}
 }

@@ -183,6 +183,39 @@ func TestPostgresManyRuns(t *testing.T) {
 	})
 }
 
+// If no run was running when the statistics were gathered, what is said to one run does not walk all that run now.
+func TestPostgresStaleStatistics(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
+	c := caller{t, onPostgres.On(t, p, "")}
+	add := func(status string) {
+		pgtest.Exec(t, p, `
+			INSERT INTO holdfast_workflow_runs (id, workflow, version, status, owner, since, retention, started, input)
+			SELECT $1 || i, 'w', 1, $1, CASE WHEN $1 = 'running' THEN 'a' ELSE '' END, now(), 365, now(), '1'
+			FROM generate_series(1, 5000) i`, status)
+	}
+	add("completed")
+	pgtest.Exec(t, p, "VACUUM (ANALYZE) holdfast_workflow_runs")
+	add("running")
+	for what, call := range map[string]func(run string) func() error{
+		"step":   func(run string) func() error { return c.write(nil, entryOf(run, workflow.Stay, stepOf("s"))) },
+		"park":   func(run string) func() error { return c.write(nil, entryOf(run, workflow.Park)) },
+		"end":    func(run string) func() error { return c.write(nil, entryOf(run, workflow.End)) },
+		"signal": func(run string) func() error { return c.send(signalTo(run, "1")) },
+		"pause":  func(run string) func() error { return c.send(workflow.Message{Run: run, Action: workflow.Pause}) },
+		"cancel": func(run string) func() error { return c.send(workflow.Message{Run: run, Action: workflow.Cancel}) },
+	} {
+		check(t, c.start(begun("warm"+what), begun(what))())
+		check(t, call("warm"+what)())
+		before := server.Blocks()
+		check(t, call(what)())
+		if blocks := server.Blocks() - before; blocks > 60 {
+			t.Errorf("%s touches %d blocks", what, blocks)
+		}
+	}
+}
+
 // addMany adds runs as the store would have left them. Most are over, and some wait. One in ten thousand has failed.
 func addMany(t *testing.T, p *pgxpool.Pool) {
 	t.Helper()
@@ -279,27 +312,49 @@ func (m many) reads() map[string]func(n int) {
 	}
 }
 
-// If no vacuum comes, the versions that a run leaves behind when it is parked and claimed cost the next claim little.
+// If no vacuum comes, the versions that a run with steps, sleeps, waits and signals leaves behind cost the next calls
+// little.
 func TestPostgresDeadVersions(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
 	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
 	s := onPostgres.On(t, p, "")
-	check(t, caller{t, s}.start(keyed("r", ""))())
-	for range 4000 {
+	c := caller{t, s}
+	check(t, c.start(keyed("r", ""))())
+	for n := range 2000 {
 		claimed, _, err := s.Claim(t.Context(), claimOf("a"))
 		check(t, err)
-		e := entryOf("r", workflow.Park)
-		e.Fence, e.After = claimed[0].Fence, 1
-		check(t, caller{t, s}.write(nil, e)())
+		e := entryOf("r", workflow.Stay, stepOf(fmt.Sprint("step-", n)))
+		e.Fence = claimed[0].Fence
+		sleeps := workflow.Step{Name: fmt.Sprint("sleep-", n), Kind: workflow.KindSleep, Outcome: workflow.Open, For: 1}
+		check(t, c.write(nil, e)())
+		e.Steps, e.Next, e.After = []workflow.Step{sleeps}, workflow.Park, time.Hour
+		if e.Event = "e"; n%2 == 0 {
+			e.Event, e.After = "", 1
+		}
+		check(t, c.write(nil, e)())
+		if n%2 == 1 {
+			check(t, c.send(signalTo("r", fmt.Sprint(n)))())
+		}
 	}
-	before := server.Blocks()
-	check(t, caller{t, s}.claim(1, claimOf("a"))())
-	if blocks := server.Blocks() - before; blocks > 200 {
-		t.Errorf("a claim touches %d blocks", blocks)
-	} else {
-		t.Logf("a claim touches %d blocks, and the table has %d KiB", blocks,
+	for _, call := range []struct {
+		what string
+		do   func() error
+	}{
+		{"a list", c.list(workflow.Query{Workflow: "w"}, 10, 1)},
+		{"a list of what runs", c.list(workflow.Query{Status: workflow.Running}, 10, 1)},
+		{"a claim", c.claim(1, claimOf("a"))},
+		{"a claim of nothing", c.claim(0, claimOf("a"))},
+		{"a takeover of nothing", c.claim(0, func() workflow.ClaimRequest { q := claimOf("a"); q.From = "b"; return q }())},
+	} {
+		before := server.Blocks()
+		check(t, call.do())
+		blocks := server.Blocks() - before
+		t.Logf("%s touches %d blocks, and the table has %d KiB", call.what, blocks,
 			pgtest.Value[int](t, p, "SELECT pg_total_relation_size('holdfast_workflow_runs') / 1024"))
+		if blocks > 200 {
+			t.Errorf("%s touches %d blocks", call.what, blocks)
+		}
 	}
 }
 

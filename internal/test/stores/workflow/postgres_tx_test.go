@@ -166,3 +166,37 @@ func TestPostgresRaise(t *testing.T) {
 	}
 	check(t, c.claim(2, claimOf("b"))())
 }
+
+// A transaction that the server certainly rolls back because of what the step did is told from one that is cut off.
+func TestPostgresWriteTxAborted(t *testing.T) {
+	t.Parallel()
+	p, db, c := open(t, nil, pgtest.OneConnection)
+	pgtest.Exec(t, p, "CREATE TABLE later (n integer UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+	for what, f := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"a constraint at the commit": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO later VALUES (1), (1)")
+			return err
+		},
+		"an error that is passed over": func(ctx context.Context, tx pgx.Tx) error {
+			_, _ = tx.Exec(ctx, "SELECT 1/0")
+			return nil
+		},
+		"a rollback of its own": func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
+	} {
+		verdict, err := db.WriteTx(t.Context(), func(tx pgx.Tx) (workflow.Entry, error) {
+			return entryOf("r", workflow.Stay, stepOf("s")), f(t.Context(), tx)
+		})
+		if verdict != nil || !errors.Is(err, workflow.ErrAborted) {
+			t.Errorf("%s: %v, %v", what, verdict, err)
+		}
+	}
+	check(t, c.steps("r", 0)())
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := db.WriteTx(ctx, func(pgx.Tx) (workflow.Entry, error) {
+		cancel()
+		return entryOf("r", workflow.Stay, stepOf("s")), nil
+	})
+	if err == nil || errors.Is(err, workflow.ErrAborted) {
+		t.Errorf("a transaction that is cut off: %v", err)
+	}
+}

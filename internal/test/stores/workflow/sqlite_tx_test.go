@@ -224,3 +224,46 @@ func TestSQLiteSweeps(t *testing.T) {
 		}
 	}
 }
+
+// A transaction that SQLite certainly rolls back because of what the step did is told from one that is cut off, and
+// leaves no step.
+func TestSQLiteWriteTxAborted(t *testing.T) {
+	t.Parallel()
+	file, lite, _ := openFile(t, nil)
+	file.SetMaxOpenConns(1)
+	start(t, lite.Workflows(), "r")
+	for _, sql := range []string{
+		"CREATE TABLE parents (n INTEGER PRIMARY KEY)",
+		"CREATE TABLE later (n INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED)",
+		"PRAGMA foreign_keys = ON",
+	} {
+		sqlitetest.Exec(t, file, sql)
+	}
+	for what, f := range map[string]func(ctx context.Context, tx *sql.Tx) error{
+		"a constraint at the commit": func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "INSERT INTO later VALUES (1)")
+			return err
+		},
+		"a conflict that rolls back": func(ctx context.Context, tx *sql.Tx) error {
+			_, _ = tx.ExecContext(ctx, "INSERT OR ROLLBACK INTO parents VALUES (1), (1)")
+			return nil
+		},
+		"a rollback of its own": func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() },
+	} {
+		verdict, err := lite.WriteTx(t.Context(), func(tx *sql.Tx) (workflow.Entry, error) {
+			e := workflow.Entry{Run: "r", Fence: starting("r").Fence, Mail: -1, Steps: []workflow.Step{{
+				Name: "s", Kind: workflow.KindStep, Outcome: workflow.Done, Attempts: 1,
+			}}}
+			return e, f(t.Context(), tx)
+		})
+		if verdict != nil || !errors.Is(err, workflow.ErrAborted) {
+			t.Errorf("%s: %v, %v", what, verdict, err)
+		}
+		if n := count(t, file, "holdfast_workflow_steps"); n != 0 {
+			t.Errorf("%s: %d steps are written", what, n)
+		}
+		if _, err := lite.Workflows().Counts(t.Context()); err != nil {
+			t.Errorf("%s: afterwards: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// The conditions that the methods return. The package comment says what each means.
+var (
+	ErrExists   = errors.New("agent: session exists")
+	ErrUnknown  = errors.New("agent: no such session")
+	ErrPending  = errors.New("agent: calls wait for an answer")
+	ErrNoCall   = errors.New("agent: no such call waits")
+	ErrAnswered = errors.New("agent: the call was answered before")
+	ErrKind     = errors.New("agent: the answer is of another kind")
+	ErrStale    = errors.New("agent: the session has another version")
+	ErrIdle     = errors.New("agent: nothing to continue or to stop")
+)
+
+// refuse returns an error that a client may see.
+func refuse(field string, why error) error {
+	return fmt.Errorf("%w: %w", &orchestrator.InputError{Field: field, Reason: why.Error()}, why)
+}

@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+)
+
+// A Caller is the turn that has called a tool. The zero Caller works, and does nothing.
+type Caller struct {
+	Session, Run string
+	Turn         int
+	Call         Call
+
+	turn tools
+}
+
+// tools are the methods of a Turn that a tool may use.
+type tools interface {
+	Record(ctx context.Context, phase string, state any) error
+	Emit(delta string)
+	Show(part any) error
+	Logger() *slog.Logger
+}
+
+type callerKey struct{}
+
+func withCaller[C any](ctx context.Context, t *Turn[C], call Call) context.Context {
+	return context.WithValue(ctx, callerKey{}, &Caller{t.Session, t.RunID, t.Index, call, t})
+}
+
+// From returns the Caller of a tool. Outside of a call it returns the zero Caller.
+func From(ctx context.Context) *Caller {
+	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {
+		return c
+	}
+	return new(Caller)
+}
+
+// Record records in the turn log that the turn has passed a phase: see orchestrator.Turn.Record.
+func (c *Caller) Record(ctx context.Context, phase string, state any) error {
+	if c.turn == nil {
+		return nil
+	}
+	return c.turn.Record(ctx, phase, state)
+}
+
+// Emit sends a token to the listeners of the turn.
+func (c *Caller) Emit(delta string) {
+	if c.turn != nil {
+		c.turn.Emit(delta)
+	}
+}
+
+// Show sends a part of the reply to the listeners of the turn: see orchestrator.Turn.Show.
+func (c *Caller) Show(part any) error {
+	if c.turn == nil {
+		return nil
+	}
+	return c.turn.Show(part)
+}
+
+// Logger returns the logger of the turn.
+func (c *Caller) Logger() *slog.Logger {
+	if c.turn == nil {
+		return slog.Default()
+	}
+	return c.turn.Logger()
+}

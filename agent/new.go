@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/stream"
+	"github.com/holdfast-go/holdfast/transcript"
+	"github.com/holdfast-go/holdfast/turnlog"
+)
+
+// Stores are where an agent keeps things. The first three are required.
+type Stores struct {
+	Checkpoints checkpoint.Store
+	Snapshots   snapshot.Store
+	Transcript  transcript.Store
+
+	Ledger  ledger.Ledger // required if a tool that runs here is not Pure
+	Inbox   inbox.Store   // nil: Stop reaches the runs of this process only
+	Stream  stream.Store  // nil: a reader who was cut off begins anew
+	TurnLog turnlog.Log
+}
+
+// InMemory returns stores that live and die with the process.
+func InMemory() Stores {
+	return Stores{
+		Checkpoints: new(checkpoint.Memory), Snapshots: new(snapshot.Memory), Transcript: new(transcript.Memory),
+		Ledger: new(ledger.Memory), Inbox: new(inbox.Memory), Stream: new(stream.Memory),
+	}
+}
+
+// An Agent runs its sessions. Its methods may be called concurrently.
+type Agent[C any] struct {
+	def    Definition[C]
+	stores Stores
+	tools  map[string]*Tool
+	listed []Tool
+	bot    *orchestrator.Orchestrator[State[C]]
+	fan    int // calls of a reply at a time
+	tail   int // bytes of messages that may ride in the state
+
+	mu      sync.Mutex                         // protects following field
+	running map[string]context.CancelCauseFunc // by run: the model and the Pure tools that are at work
+}
+
+// tailBytes is how many bytes of messages ride in the state before they move to the transcript.
+const tailBytes = 16 << 10
+
+// New returns an Agent, or an error that names every fault. o may be nil. The stores in it, History and Compaction are
+// the agent's.
+func New[C any](d Definition[C], st Stores, o *orchestrator.Options) (*Agent[C], error) {
+	a := &Agent[C]{
+		def: d, stores: st, tools: make(map[string]*Tool), tail: tailBytes,
+		running: make(map[string]context.CancelCauseFunc),
+	}
+	if a.def.MaxSteps == 0 {
+		a.def.MaxSteps = 20
+	}
+	if err := errors.Join(a.faults(), a.prepare()); err != nil {
+		return nil, err
+	}
+	var opts orchestrator.Options
+	if o != nil {
+		opts = *o
+	}
+	opts.Snapshots, opts.Ledger, opts.TurnLog, opts.Stream = st.Snapshots, st.Ledger, st.TurnLog, st.Stream
+	opts.History, opts.Compaction = nil, orchestrator.Compaction{}
+	opts.Limits.Iterations = max(opts.Limits.Iterations, 2*a.def.MaxSteps+2)
+	if a.fan = opts.Limits.FanOut; a.fan < 1 {
+		a.fan = 10
+	}
+	var err error
+	if a.bot, err = orchestrator.New(a.definition(), st.Checkpoints, &opts); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// faults says what is wrong with the definition and the stores, but for the tools.
+func (a *Agent[C]) faults() error {
+	var all []error
+	d := &a.def
+	if d.Model == nil {
+		all = append(all, errors.New("agent: Model is nil"))
+	}
+	if a.stores.Checkpoints == nil || a.stores.Snapshots == nil || a.stores.Transcript == nil {
+		all = append(all, errors.New("agent: Checkpoints, Snapshots and Transcript are required"))
+	}
+	if d.MaxSteps < 0 || d.Window < 0 || !(d.MaxCost >= 0) {
+		all = append(all, errors.New("agent: MaxSteps, MaxCost and Window must not be negative"))
+	}
+	return errors.Join(all...)
+}
+
+// prepare checks the tools, and makes the lists of them.
+func (a *Agent[C]) prepare() error {
+	var all []error
+	add := func(t Tool, finish bool) {
+		err := t.prepare(finish)
+		switch {
+		case err != nil:
+		case a.tools[t.Name] != nil:
+			err = errors.New("another tool has this name")
+		case t.Run != nil && t.Class != ledger.Pure && a.stores.Ledger == nil:
+			err = errors.New("it needs a Ledger")
+		}
+		if err != nil {
+			all = append(all, fmt.Errorf("agent: tool %q: %w", t.Name, err))
+			return
+		}
+		a.tools[t.Name] = &t
+		a.listed = append(a.listed, t)
+	}
+	for _, t := range a.def.Tools {
+		add(t, false)
+	}
+	if a.def.Finish != nil {
+		add(*a.def.Finish, true)
+	}
+	return errors.Join(all...)
+}
+
+// definition returns the agent as the engine runs it.
+func (a *Agent[C]) definition() orchestrator.Definition[State[C]] {
+	d := orchestrator.Definition[State[C]]{
+		Name: a.def.Name, Version: a.def.Version, Iterate: true, Begin: a.begin, Route: a.route,
+		Intents: orchestrator.Intents[State[C]]{
+			phaseModel: {Run: a.model}, phaseTools: {Run: a.runTools},
+		},
+		Respond: func(r *orchestrator.Result[State[C]]) any {
+			return map[string]any{"text": r.State.Output, "status": r.State.Status}
+		},
+	}
+	if a.def.Deliver != nil {
+		d.Deliver = func(ctx context.Context, r *orchestrator.Result[State[C]]) error {
+			return a.def.Deliver(ctx, outcome(r))
+		}
+	}
+	if a.def.Migrate != nil {
+		d.Migrate = a.migrate
+	}
+	return d
+}
+
+// migrate makes a state of a stored one. Only Custom is the program's.
+func (a *Agent[C]) migrate(ctx context.Context, c checkpoint.Checkpoint) (s State[C], err error) {
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(c.State, &parts); err != nil {
+		return s, err
+	}
+	c.State = parts["Custom"]
+	custom, err := a.def.Migrate(ctx, c)
+	if err != nil {
+		return s, err
+	}
+	if parts["Custom"], err = json.Marshal(custom); err != nil {
+		return s, err
+	}
+	whole, err := json.Marshal(parts)
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(whole, &s)
+}
+
+// Name returns the name of the definition.
+func (a *Agent[C]) Name() string { return a.def.Name }
+
+// Bot is the orchestrator underneath: for turnhttp, bootdrain and operators.
+func (a *Agent[C]) Bot() *orchestrator.Orchestrator[State[C]] { return a.bot }
+
+func (a *Agent[C]) key(session string) transcript.Key {
+	return transcript.Key{Orchestrator: a.def.Name, Session: session}
+}
+
+// said reads the messages of spans.
+func (a *Agent[C]) said(
+	ctx context.Context, session string, spans []transcript.Span,
+) (all []message.Message, err error) {
+	for m, err := range a.stores.Transcript.Read(ctx, a.key(session), spans) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/holdfast-go/holdfast/ledger"
+)
+
+// A Tool is something that a model may call. Read, Effect, ClientTool, ChildTool and Output make tools. Of those made
+// by hand exactly one of Run, Child and Wait Client is set.
+type Tool struct {
+	Name, Description string
+	Parameters        json.RawMessage // JSON Schema of an object
+
+	// Run does it. Its text goes to the model. An error goes to the model too, unless the outcome is in doubt.
+	Run func(ctx context.Context, c Call) (string, error)
+
+	// Class says what a recovery may do. The zero value is ledger.Ask. A Pure tool changes nothing in the world: it is
+	// not recorded, and runs again after a crash.
+	Class  ledger.Class
+	Verify func(ctx context.Context, c Call) (text string, landed bool, err error) // for ledger.Verifiable
+
+	// Key names the effect in the world: it happens once ever. If it is nil or says "", it happens once for each call.
+	Key func(args json.RawMessage) string
+
+	// Wait says who is waited for, if When says so; nil is always.
+	Wait Kind
+	When func(args json.RawMessage) bool
+
+	Child Other // runs a turn of another agent
+
+	schema *jsonschema.Resolved
+	fault  error // of the constructor; New returns it
+}
+
+// Read returns a tool that changes nothing in the world.
+func Read[In, Out any](name, description string, f func(context.Context, In) (Out, error)) Tool {
+	t := typed[In](name, description)
+	t.Class = ledger.Pure
+	if f == nil {
+		return t
+	}
+	t.Run = func(ctx context.Context, c Call) (string, error) {
+		in, err := decode[In](c.Args)
+		if err != nil {
+			return "", err
+		}
+		return text(f(ctx, in))
+	}
+	return t
+}
+
+// An Effect is a tool that changes something in the world.
+type Effect[In, Out any] struct {
+	Name, Description string
+
+	// Run does it. key names the effect to the other side, and is the same each time. After an error the outcome is
+	// unknown, unless ledger.NotDone marks the error.
+	Run func(ctx context.Context, key string, in In) (Out, error)
+
+	Class  ledger.Class                                                            // zero: ledger.Ask
+	Verify func(ctx context.Context, key string) (out Out, landed bool, err error) // for ledger.Verifiable
+	Key    func(In) string                                                         // once ever; nil: once for each call
+
+	// Approve says whether a person has to agree first. nil is never.
+	Approve func(In) bool
+}
+
+// Tool returns the effect as a Tool.
+func (e Effect[In, Out]) Tool() Tool {
+	t := typed[In](e.Name, e.Description)
+	t.Class = e.Class
+	if e.Run != nil {
+		t.Run = func(ctx context.Context, c Call) (string, error) {
+			in, err := decode[In](c.Args)
+			if err != nil {
+				return "", ledger.NotDone(err)
+			}
+			return text(e.Run(ctx, c.Key, in))
+		}
+	}
+	if e.Verify != nil {
+		t.Verify = func(ctx context.Context, c Call) (string, bool, error) {
+			out, landed, err := e.Verify(ctx, c.Key)
+			if err != nil || !landed {
+				return "", false, err
+			}
+			said, err := text(out, nil)
+			return said, true, err
+		}
+	}
+	if e.Key != nil {
+		t.Key = func(args json.RawMessage) string {
+			in, _ := decode[In](args) // the arguments fit the schema
+			return e.Key(in)
+		}
+	}
+	if e.Approve != nil {
+		t.Wait = Approval
+		t.When = func(args json.RawMessage) bool {
+			in, err := decode[In](args)
+			return err != nil || e.Approve(in)
+		}
+	}
+	return t
+}
+
+// ClientTool returns a tool that runs at the caller's side.
+func ClientTool[In any](name, description string) Tool {
+	t := typed[In](name, description)
+	t.Wait = Client
+	return t
+}
+
+// ChildTool returns a tool that runs a turn of another agent, in a session of its own. It has the name of the agent.
+func ChildTool(a Other, description string) Tool {
+	if a == nil {
+		return Tool{fault: errors.New("a ChildTool without an agent")}
+	}
+	t := typed[childArgs](a.Name(), description)
+	t.Child = a
+	return t
+}
+
+type childArgs struct {
+	Input string `json:"input" jsonschema:"what to ask, in plain words, with all that is needed to answer"`
+}
+
+// Output returns a Finish whose arguments are a T.
+func Output[T any](name, description string) *Tool {
+	t := typed[T](name, description)
+	return &t
+}
+
+// As returns the typed result of a turn that ended with Finish.
+func As[T, C any](o *Outcome[C]) (v T, err error) {
+	if o.Result == nil {
+		return v, errors.New("agent: the turn has no result")
+	}
+	return decode[T](o.Result)
+}
+
+// text returns what the model sees of a value: a string as it is, and anything else as JSON.
+func text(v any, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	if s, ok := v.(string); ok {
+		return s, nil
+	}
+	raw, err := json.Marshal(v)
+	return string(raw), err
+}

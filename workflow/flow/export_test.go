@@ -1,0 +1,4 @@
+package flow
+
+// Unsigned is unsigned.
+var Unsigned = unsigned
