@@ -31,6 +31,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitetranscript"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteturnlog"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteworkflow"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
@@ -100,6 +101,7 @@ var (
 				sqliteturnlog.New(nil, &sqliteturnlog.Options{Prefix: prefix}),
 				sqlitestream.New(nil, &sqlitestream.Options{Prefix: prefix}),
 				sqliteinbox.New(nil, &sqliteinbox.Options{Prefix: prefix}),
+				sqlitetranscript.New(nil, &sqlitetranscript.Options{Prefix: prefix}),
 				sqliteworkflow.New(nil, &sqliteworkflow.Options{Prefix: prefix}),
 			}
 		},

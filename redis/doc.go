@@ -1,5 +1,5 @@
-// Package redis keeps runs, streams and answers, and if that is enough settled turns, in a Redis 6.2 or later, alone or
-// as a cluster.
+// Package redis keeps runs, streams and answers, and if that is enough settled turns and transcripts, in a Redis 6.2 or
+// later, alone or as a cluster.
 //
 //	rd := redis.New(client, nil)
 //	bot, err := orchestrator.New(def, pg.Checkpoints(), &orchestrator.Options{
@@ -26,6 +26,12 @@
 // After a loss two people may both have been told that they were the first to answer, and an item that was removed may
 // be there again. If that must not happen, keep the inbox in another database.
 //
+// A Copy between transcripts reads the source as it was at one moment, and then writes the target in one step: on a
+// cluster they may be on two nodes. What is appended to the source or trimmed from it in between does not count. The
+// entries are in memory, and in one command: at most 256 MiB, and 200,000 entries. What was appended and then lost is
+// missing, as the reader is told. Its numbers may be given again: if that must not happen, keep the transcripts in
+// another database.
+//
 // A ledger or a turn log on Redis would promise what it cannot keep, so there is none.
 //
 // maxmemory-policy must be noeviction: with any other policy Redis may delete part of what belongs together. The first
@@ -35,7 +41,7 @@
 // # What is kept, and for how long
 //
 // Sessions, runs and streams expire by themselves, by the clock of the server that holds them. Delete leaves nothing of
-// a session. A session that owes a reply stays until the reply is delivered.
+// a session. A session that owes a reply stays until the reply is delivered. A transcript stays until Trim deletes it.
 //
 // A call ends with its ctx only if the client was made with ContextTimeoutEnabled. Otherwise it ends with the client's
 // own timeouts. Either way the error tells that ctx is done.

@@ -15,9 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redis/redissnapshot"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstream"
+	"github.com/holdfast-go/holdfast/internal/redis/redistranscript"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/stream"
+	"github.com/holdfast-go/holdfast/transcript"
 )
 
 // ErrEviction refuses a server that deletes keys when its memory is full. The message names the setting to change.
@@ -56,6 +58,7 @@ type DB struct {
 	snapshots   *redissnapshot.Store
 	stream      *redisstream.Store
 	inbox       *redisinbox.Store
+	transcripts *redistranscript.Store
 	locker      *redislocker.Locker
 }
 
@@ -84,8 +87,9 @@ func New(client redis.UniversalClient, o *Options) *DB {
 		stream: redisstream.New(client, &redisstream.Options{
 			Prefix: prefix, Keep: o.StreamKeep, TTL: age(o.Ages.Streams),
 		}),
-		inbox:  redisinbox.New(client, &redisinbox.Options{Prefix: prefix}),
-		locker: redislocker.New(client, &redislocker.Options{Prefix: prefix + "lock:", Logger: o.Logger}),
+		inbox:       redisinbox.New(client, &redisinbox.Options{Prefix: prefix}),
+		transcripts: redistranscript.New(client, &redistranscript.Options{Prefix: prefix}),
+		locker:      redislocker.New(client, &redislocker.Options{Prefix: prefix + "lock:", Logger: o.Logger}),
 	}
 }
 
@@ -100,6 +104,9 @@ func (db *DB) Stream() stream.Store { return db.stream }
 
 // Inbox keeps the answers of people until they are taken.
 func (db *DB) Inbox() inbox.Store { return db.inbox }
+
+// Transcripts keeps what was said in sessions.
+func (db *DB) Transcripts() transcript.Store { return db.transcripts }
 
 // Locker queues callers of one session, on github.com/bsm/redislock. A lock ends 30 seconds after its owner has died.
 func (db *DB) Locker() lock.Locker { return db.locker }

@@ -14,12 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitetranscript"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteturnlog"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteworkflow"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/stream"
+	"github.com/holdfast-go/holdfast/transcript"
 	"github.com/holdfast-go/holdfast/turnlog"
 	"github.com/holdfast-go/holdfast/workflow"
 )
@@ -67,6 +69,7 @@ type DB struct {
 	turnLog     *logOf
 	stream      *sqlitestream.Store
 	inbox       *sqliteinbox.Store
+	transcripts *sqlitetranscript.Store
 	workflows   *sqliteworkflow.Store
 }
 
@@ -101,7 +104,8 @@ func New(db *sql.DB, o *Options) *DB {
 		stream: sqlitestream.New(db, &sqlitestream.Options{
 			Prefix: o.Prefix, Keep: o.StreamKeep, TTL: age(o.Ages.Streams),
 		}),
-		inbox: sqliteinbox.New(db, &sqliteinbox.Options{Prefix: o.Prefix}),
+		inbox:       sqliteinbox.New(db, &sqliteinbox.Options{Prefix: o.Prefix}),
+		transcripts: sqlitetranscript.New(db, &sqlitetranscript.Options{Prefix: o.Prefix}),
 		workflows: sqliteworkflow.New(db, &sqliteworkflow.Options{
 			Prefix: o.Prefix, MaxAge: o.Ages.Workflows, FailUnknown: o.FailUnknown, Processes: checkpoints.Processes,
 		}),
@@ -125,6 +129,9 @@ func (db *DB) Stream() stream.Store { return db.stream }
 
 // Inbox keeps the answers of people until they are taken.
 func (db *DB) Inbox() inbox.Store { return db.inbox }
+
+// Transcripts keeps what was said in sessions.
+func (db *DB) Transcripts() transcript.Store { return db.transcripts }
 
 // Workflows keeps the runs of workflows. They and the sessions have one beat of this process.
 func (db *DB) Workflows() workflow.Store { return db.workflows }
@@ -198,5 +205,7 @@ func (db *DB) tables() migrations.Tables {
 
 // Schemas are for migrations.FromSchema: the tables in the application's own set of goose migrations.
 func (db *DB) Schemas() []migrations.Schemer {
-	return []migrations.Schemer{db.checkpoints, db.snapshots, db.ledger, db.turnLog, db.stream, db.inbox, db.workflows}
+	return []migrations.Schemer{
+		db.checkpoints, db.snapshots, db.ledger, db.turnLog, db.stream, db.inbox, db.transcripts, db.workflows,
+	}
 }

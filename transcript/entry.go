@@ -22,12 +22,12 @@ type Entry struct {
 // Pages grow. The first messages should come soon. Pages stay small, because a page is held in memory.
 const firstPage, mostPage = 64, 256
 
-// ReadPages is Read for the authors of a store. page returns the next entries that have messages of a span, by number:
-// at most so many, and fewer if they are large. ReadPages calls it again behind the last of them, until the span ends
-// or there are none.
-func ReadPages(
-	ctx context.Context, k Key, spans []Span, page func(ctx context.Context, s Span, most int) ([]Entry, error),
-) iter.Seq2[message.Message, error] {
+// A Pager returns the next entries that have messages of a span, by number, and whether there may be more: at most so
+// many, and fewer if they are large.
+type Pager func(ctx context.Context, s Span, most int) (page []Entry, more bool, err error)
+
+// ReadPages is Read for the authors of a store. It calls page again behind the last entry.
+func ReadPages(ctx context.Context, k Key, spans []Span, page Pager) iter.Seq2[message.Message, error] {
 	return func(yield func(message.Message, error) bool) {
 		if err := ValidateRead(k, spans); err != nil {
 			yield(message.Message{}, err)
@@ -46,7 +46,7 @@ func ReadPages(
 type reader struct {
 	ctx   context.Context
 	key   Key
-	page  func(ctx context.Context, s Span, most int) ([]Entry, error)
+	page  Pager
 	yield func(message.Message, error) bool
 	size  int // of the next page
 }
@@ -54,7 +54,7 @@ type reader struct {
 // span reports whether to go on with the next one.
 func (r *reader) span(left Span) bool {
 	for left.From <= left.Through {
-		entries, err := r.page(r.ctx, left, r.size)
+		entries, more, err := r.page(r.ctx, left, r.size)
 		if err != nil {
 			r.yield(message.Message{}, err)
 			return false
@@ -70,7 +70,7 @@ func (r *reader) span(left Span) bool {
 			}
 			left.From = e.Through + 1
 		}
-		if left.From == from {
+		if !more || left.From == from {
 			break
 		}
 		r.size = mostPage

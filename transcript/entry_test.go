@@ -35,7 +35,7 @@ type shelf struct {
 	fail    error
 }
 
-func (s *shelf) page(_ context.Context, o transcript.Span, most int) (page []transcript.Entry, err error) {
+func (s *shelf) page(_ context.Context, o transcript.Span, most int) (page []transcript.Entry, more bool, err error) {
 	s.asked = append(s.asked, fmt.Sprint(o.From, " ", most))
 	if s.short > 0 {
 		most = s.short
@@ -45,7 +45,7 @@ func (s *shelf) page(_ context.Context, o transcript.Span, most int) (page []tra
 			page = append(page, e)
 		}
 	}
-	return page, s.fail
+	return page, len(page) == most, s.fail
 }
 
 // read returns the texts of messages and of errors.
@@ -102,7 +102,7 @@ func TestShortPages(t *testing.T) {
 	const missing = "the transcript does not have them"
 	wantLines(t, s.read(t.Context(), span(2, 7), span(9, 20)), "2", "3", "4", "5", "6", "7: "+missing, "9",
 		"10 to 20: "+missing)
-	wantLines(t, s.asked, "2 64", "4 256", "7 256", "9 256", "10 256")
+	wantLines(t, s.asked, "2 64", "4 256", "9 256")
 }
 
 // What no store has written is told in its place.

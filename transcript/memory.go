@@ -62,9 +62,9 @@ func (m *Memory) put(k Key, all []kept) {
 
 // Read implements [Store].
 func (m *Memory) Read(ctx context.Context, k Key, spans []Span) iter.Seq2[message.Message, error] {
-	return ReadPages(ctx, k, spans, func(ctx context.Context, s Span, most int) (page []Entry, err error) {
+	return ReadPages(ctx, k, spans, func(ctx context.Context, s Span, most int) (page []Entry, more bool, err error) {
 		if err := ctxcause.Of(ctx); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -73,7 +73,7 @@ func (m *Memory) Read(ctx context.Context, k Key, spans []Span) iter.Seq2[messag
 		for ; i < len(all) && all[i].From <= s.Through && len(page) < most; i++ {
 			page = append(page, all[i].Entry)
 		}
-		return page, nil
+		return page, len(page) == most, nil
 	})
 }
 

@@ -135,13 +135,11 @@ func (s *flawed) spans(k transcript.Key, spans []transcript.Span) []transcript.S
 }
 
 // pages returns the pages of ReadPages.
-func (s *flawed) pages(ctx context.Context, k transcript.Key) func(
-	context.Context, transcript.Span, int,
-) ([]transcript.Entry, error) {
+func (s *flawed) pages(ctx context.Context, k transcript.Key) transcript.Pager {
 	calls, offset := 0, 0
-	return func(_ context.Context, span transcript.Span, most int) (page []transcript.Entry, err error) {
+	return func(_ context.Context, span transcript.Span, most int) (page []transcript.Entry, more bool, err error) {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		skip := 0
 		calls++
@@ -161,7 +159,7 @@ func (s *flawed) pages(ctx context.Context, k transcript.Key) func(
 		if s.has("a page leaves an entry out") && len(page) == most && calls > 1 {
 			page[most/2] = page[most/2-1]
 		}
-		return page, nil
+		return page, len(page) == most, nil
 	}
 }
 

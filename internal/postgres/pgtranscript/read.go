@@ -19,22 +19,27 @@ const mostBytes = 4 << 20
 func (s *Store) Read(
 	ctx context.Context, k transcript.Key, spans []transcript.Span,
 ) iter.Seq2[message.Message, error] {
-	page := func(ctx context.Context, span transcript.Span, most int) ([]transcript.Entry, error) {
-		all, err := s.page(ctx, k, span, most)
-		return all, s.db.Error(ctx, "read", k, err)
+	page := func(ctx context.Context, span transcript.Span, most int) ([]transcript.Entry, bool, error) {
+		all, more, err := s.page(ctx, k, span, most)
+		return all, more, s.db.Error(ctx, "read", k, err)
 	}
 	return transcript.ReadPages(ctx, k, spans, page)
 }
 
 var errGone = errors.New("it was deleted while it was read")
 
-// page returns the next entries. If the server cannot read the bodies of all, page reads the entries one by one.
+// page returns the next entries. If the server cannot read the bodies of all, page reads the entries one by one. How
+// many bytes they have is not known then, so there may be more.
 func (s *Store) page(
 	ctx context.Context, k transcript.Key, span transcript.Span, most int,
-) ([]transcript.Entry, error) {
-	page, err := s.list(ctx, s.sql.page, k, span, most)
+) (page []transcript.Entry, more bool, err error) {
+	page, err = s.list(ctx, s.sql.page, k, span, most)
 	if !pgstate.Corrupt(err) {
-		return page, err
+		size := 0
+		for _, e := range page {
+			size += len(e.Body)
+		}
+		return page, len(page) == most || size >= mostBytes, err
 	}
 	page, err = s.list(ctx, s.sql.brief, k, span, most)
 	for i := range page {
@@ -44,14 +49,14 @@ func (s *Store) page(
 		case pgstate.Corrupt(err):
 			page[i].Unread = err
 		case err != nil:
-			return nil, err
+			return nil, false, err
 		case len(alone) == 0:
 			page[i].Unread = errGone
 		default:
 			page[i] = alone[0]
 		}
 	}
-	return page, err
+	return page, true, err
 }
 
 func (s *Store) list(

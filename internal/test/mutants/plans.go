@@ -87,6 +87,12 @@ var plans = []plan{
 		suites: []suite{{pkg: "./internal/test/stores/stream", skip: notSQLite + "|" + crashes}, onSQLite("stream")},
 	},
 	{
+		pkg: "./internal/sqlite/sqlitetranscript",
+		suites: []suite{
+			{pkg: "./internal/test/stores/transcript", skip: notSQLite + "|" + crashes}, onSQLite("transcript"),
+		},
+	},
+	{
 		pkg: "./internal/sqlite/sqliteworkflow",
 		suites: []suite{
 			{pkg: "./internal/test/stores/workflow", skip: notSQLite + "|" + crashes},
@@ -154,6 +160,14 @@ var plans = []plan{
 		suites: []suite{
 			{pkg: "./internal/redis/redisinbox"},
 			{pkg: "./internal/test/stores/inbox", skip: notRedis + "|" + crashes},
+		},
+		withServers: true,
+	},
+	{
+		pkg: "./internal/redis/redistranscript",
+		suites: []suite{
+			{pkg: "./internal/redis/redistranscript"},
+			{pkg: "./internal/test/stores/transcript", skip: notRedis + "|" + crashes},
 		},
 		withServers: true,
 	},

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitetranscript"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteturnlog"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
@@ -54,6 +55,7 @@ var all = []migration{
 	{11, "workflows", pgworkflow.New(nil, &pgworkflow.Options{Processes: pgcheckpoint.New(nil, nil).Processes}), nil},
 	{12, "transcripts", pgtranscript.New(nil, nil), nil},
 	{7, "inbox", nil, sqliteinbox.New(nil, nil)},
+	{11, "transcripts", nil, sqlitetranscript.New(nil, nil)}, // 12 in PostgreSQL
 }
 
 func main() {

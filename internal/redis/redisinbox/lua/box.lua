@@ -1,8 +1,4 @@
--- Precedes every script on the items of a kind in a session. KEYS: the items. They have one key, so that a script finds
--- all of them or nothing while a cluster moves its slot. For the same reason no script removes the key and writes it
--- again.
---
--- The key is a sorted set in byte order. No name has a zero byte, so one divides the parts of a member:
+-- Precedes every script on the items of a kind in a session. KEYS: the items. The members are:
 --   head, top, barred
 --   id, ID, at, call       for each item: where it is, and the call that posted it
 --   item, at, ID, by, shown, data
@@ -10,19 +6,6 @@
 -- top is the highest token of an index entry that a Post has brought, and barred the highest that no Post may bring.
 
 local minute = 60 * 1000000
-
--- Returns the members that begin with the parts, without them: at most so many, from an offset on.
-local function members(offset, most, ...)
-  local start = table.concat({...}, '\0') .. '\0'
-  local found = redis.call('ZRANGE', KEYS[1], '[' .. start, '[' .. start .. '\255', 'BYLEX', 'LIMIT', offset, most)
-  for i, member in ipairs(found) do found[i] = member:sub(#start + 1) end
-  return found
-end
-
--- Returns the only member that begins with the parts, without them; nil if there is none.
-local function find(...)
-  return members(0, 1, ...)[1]
-end
 
 -- Returns the head; nil if there is no key. If no store wrote the key, returns nil and what is wrong with it, and then
 -- true if the key is of another type, or the member that is no head.
@@ -51,17 +34,6 @@ local function save(head, top, barred, ...)
   end
   redis.call('ZADD', KEYS[1], unpack(added))
   if head and head.text ~= text then redis.call('ZREM', KEYS[1], head.text) end
-end
-
--- At maxmemory Redis refuses a command only until the script has made its first write, even a write without effect. A
--- script that calls pass first is not refused.
-local function pass()
-  redis.call('ZREM', KEYS[1], '')
-end
-
--- Returns a time in µs so that later ones are greater as text.
-local function stamp(time)
-  return string.format('%016.0f', time)
 end
 
 -- Returns whether a call has had its effect.

@@ -18,7 +18,7 @@ import (
 )
 
 // contracts are the rows of the table, over which the cases loop.
-var contracts = []contract{turns, runs, effects, entries, items, chunks, flows}
+var contracts = []contract{turns, runs, effects, entries, items, chunks, spoken, flows}
 
 // A contract says what the cases have to know of the store of one contract.
 type contract struct {

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/internal/test/redistest"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/transcript"
 	"github.com/holdfast-go/holdfast/transcript/transcripttest"
 )
@@ -17,6 +20,39 @@ func TestModel(t *testing.T) {
 		faulttest.TranscriptModel(t, open)
 		faulttest.TranscriptHistories(t, open, faulttest.Histories())
 	})
+}
+
+// On a cluster the sessions of a Copy may be on two nodes.
+func TestRedisModelCluster(t *testing.T) {
+	t.Parallel()
+	client := redistest.Cluster(t)
+	open := func(*testing.T) transcript.Store { return onRedis.New(client, "") }
+	faulttest.TranscriptModel(t, open)
+	faulttest.TranscriptHistories(t, open, faulttest.Histories())
+}
+
+// The suite passes on one connection, and with other names.
+func TestOneConnection(t *testing.T) {
+	t.Parallel()
+	transcripttest.Run(t, func(t *testing.T) transcript.Store {
+		db := sqlitetest.Open(t, testenv.SQLite(t))
+		db.SetMaxOpenConns(1)
+		return onSQLite(t, db, "_My1")
+	})
+}
+
+func TestStoreCluster(t *testing.T) {
+	t.Parallel()
+	transcripttest.Run(t, onRedis.Numbered(redistest.Cluster(t)))
+}
+
+func TestACLSuffices(t *testing.T) {
+	t.Parallel()
+	onRedis.TestACLSuffices(t)
+}
+
+func TestPrefix(t *testing.T) {
+	t.Run("redis", onRedis.TestPrefix)
 }
 
 func isDamage(err error) bool { return errors.Is(err, transcript.ErrDamaged) }

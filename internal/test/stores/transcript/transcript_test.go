@@ -4,13 +4,22 @@ package transcript_test
 
 import (
 	"context"
+	"database/sql"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
+	"github.com/holdfast-go/holdfast/internal/redis/redistranscript"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitetranscript"
+	"github.com/holdfast-go/holdfast/internal/test/redistest"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/transcript"
+	"github.com/holdfast-go/holdfast/transcript/transcripttest"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -22,6 +31,10 @@ var databases = []struct {
 }{
 	{"memory", func(*testing.T) transcript.Store { return new(transcript.Memory) }},
 	{"postgres", onPostgres.Open},
+	{"sqlite", func(t *testing.T) transcript.Store {
+		return onSQLite(t, sqlitetest.Open(t, testenv.SQLite(t)), "")
+	}},
+	{"redis", onRedis.Open},
 }
 
 func each(t *testing.T, test func(t *testing.T, open func(t *testing.T) transcript.Store)) {
@@ -32,6 +45,23 @@ func each(t *testing.T, test func(t *testing.T, open func(t *testing.T) transcri
 			test(t, d.open)
 		})
 	}
+}
+
+var onRedis = redistest.Kind[transcript.Store]{
+	New: func(client redis.UniversalClient, prefix string) transcript.Store {
+		return redistranscript.New(client, &redistranscript.Options{Prefix: prefix})
+	},
+	Suite: transcripttest.Run, Calls: calls,
+	Tell:  func(ctx context.Context, s transcript.Store) []string { return tell(ctx, s, 2) },
+	Model: func() transcript.Store { return new(transcript.Memory) },
+	User:  "bot", Eviction: redisstore.ErrEviction,
+}
+
+func onSQLite(tb testing.TB, db *sql.DB, prefix string) transcript.Store {
+	tb.Helper()
+	s := sqlitetranscript.New(db, &sqlitetranscript.Options{Prefix: prefix})
+	sqlitetest.Exec(tb, db, s.Schema())
+	return s
 }
 
 func key(session string) transcript.Key { return transcript.Key{Orchestrator: "bot", Session: session} }
