@@ -51,6 +51,10 @@ func (s *Store) WriteTx(
 	return verdict, s.error(ctx, "write", e.Run, err)
 }
 
+// standstill bounds how long a process may stand still between the entry and the commit. It has locked its run by then,
+// and no other process can take the run over.
+const standstill = "SELECT set_config('idle_in_transaction_session_timeout', '5s', true)"
+
 // writeIn writes an entry in tx, and returns how many rows the journal has got.
 func (s *Store) writeIn(ctx context.Context, tx pgx.Tx, e *workflow.Entry) (wrote bool, rows int, err error) {
 	var n int
@@ -59,6 +63,8 @@ func (s *Store) writeIn(ctx context.Context, tx pgx.Tx, e *workflow.Entry) (wrot
 	for i := range calls {
 		calls[i].read = each(func() { wrote, rows = true, rows+n }, &n, nil)
 	}
+	var set string
+	calls = append([]call{{sql: standstill, read: each(func() {}, &set)}}, calls...)
 	err = in.pipe(ctx, calls)
 	return wrote, rows, err
 }

@@ -56,11 +56,11 @@ func declared(t *testing.T, file string) map[string]string {
 
 // scripts each end in the events that they are listed with.
 var scripts = map[string]func(t *testing.T, w world, c *orchestrator.CallOptions){
-	"turn.started routed intent.started token intent.ended delivered compacted turn.settled": func(t *testing.T,
+	"turn.started routed intent.started token part intent.ended delivered compacted turn.settled": func(t *testing.T,
 		w world, c *orchestrator.CallOptions,
 	) {
 		d := echo()
-		d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error { t.Emit("hel"); return nil }}
+		d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error { t.Emit("hel"); return t.Show("lo") }}
 		d.Deliver = func(context.Context, *Result) error { return nil }
 		due := func(context.Context, orchestrator.Range) bool { return true }
 		run := func(context.Context, orchestrator.Range) (u orchestrator.Usage, err error) { return u, nil }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/postgres"
@@ -165,6 +166,62 @@ func TestPostgresRaise(t *testing.T) {
 		check(t, c.write(lock.ErrFenced, entryOf("r", workflow.Stay, stepOf("s")))())
 	}
 	check(t, c.claim(2, claimOf("b"))())
+}
+
+// A frozenPool makes transactions whose process stands still before the commit, until it is thawed.
+type frozenPool struct {
+	*pgxpool.Pool
+	frozen, thawed chan struct{}
+}
+
+func (p frozenPool) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := p.Pool.BeginTx(ctx, o)
+	return frozenTx{tx, p}, err
+}
+
+type frozenTx struct {
+	pgx.Tx
+	pool frozenPool
+}
+
+func (tx frozenTx) Commit(ctx context.Context) error {
+	close(tx.pool.frozen)
+	<-tx.pool.thawed
+	return tx.Tx.Commit(ctx)
+}
+
+// A process that stands still in the transaction of a step keeps its run from others for some seconds only.
+func TestPostgresFrozenTx(t *testing.T) {
+	t.Parallel()
+	p, _, c := open(t, nil)
+	frozen, done := frozenPool{p, make(chan struct{}), make(chan struct{})}, make(chan error, 1)
+	go func() {
+		s := pgworkflow.New(p, nil)
+		_, err := s.WriteTx(t.Context(), frozen, inserts(t.Context(), entryOf("r", workflow.Stay, stepOf("s"))))
+		done <- err
+	}()
+	<-frozen.frozen
+	from := claimOf("b")
+	from.From = "a"
+	for began := time.Now(); ; {
+		claimed, _, err := c.Claim(t.Context(), from)
+		check(t, err)
+		if len(claimed) == 1 {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("nobody can take the run over")
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	close(frozen.thawed)
+	if err := <-done; err == nil {
+		t.Error("the step was committed")
+	}
+	if n := pgtest.Value[int](t, p, "SELECT count(*) FROM mine"); n != 0 {
+		t.Errorf("there are %d rows", n)
+	}
+	check(t, c.steps("r", 0)())
 }
 
 // A transaction that the server certainly rolls back because of what the step did is told from one that is cut off.
