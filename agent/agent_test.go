@@ -46,11 +46,12 @@ func call(id, name, args string) message.Block {
 // last returns the newest message that a model is shown.
 func last(r agent.Request) message.Message { return r.Said[len(r.Said)-1] }
 
-// answers returns a model that asks for calls once, and then says the text of the first result.
+// answers returns a model that asks for calls once, and then says the end of the first result.
 func answers(calls ...message.Block) agent.ModelFunc {
 	return func(_ context.Context, r agent.Request, _ func(string)) (agent.Reply, error) {
 		if m := last(r); m.Role != message.RoleUser {
-			return says(m.Blocks[0].Text)
+			text := m.Blocks[0].Text
+			return says(strings.ToValidUTF8(text[max(len(text)-1000, 0):], ""))
 		}
 		return says("", calls...)
 	}

@@ -158,6 +158,31 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// A state has room for a reply and for all results of its calls: otherwise the save would take back what has happened.
+func TestLargeResults(t *testing.T) {
+	var calls []message.Block
+	for i := range 9 {
+		calls = append(calls, call(fmt.Sprint("c", i), "lookup", `{"order":"A"}`))
+	}
+	large := strings.Repeat("\n", 1<<20)
+	asked := 0
+	a := newAgent(t, agent.Definition[none]{
+		Tools: []agent.Tool{lookup(func(context.Context, refundArgs) (string, error) { return large, nil })},
+		Model: agent.ModelFunc(func(_ context.Context, r agent.Request, _ func(string)) (agent.Reply, error) {
+			if asked++; asked == 1 {
+				return says("", calls...)
+			}
+			return says(large)
+		}),
+	}, agent.InMemory())
+	if o := say(t, a, "s", "go"); o.Status != agent.Failed || o.Reason != agent.ModelFailed {
+		t.Errorf("%+v", o)
+	}
+	if n := strings.Count(told(t, a, "s"), "[cut: there was more]"); n != 9 {
+		t.Errorf("%d results were cut", n)
+	}
+}
+
 // A key happens once ever: a second call gets the first result, and one with other arguments is told so.
 func TestKey(t *testing.T) {
 	paid, args := new(atomic.Int32), `{"order":"A1"}`

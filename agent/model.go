@@ -135,10 +135,13 @@ func (a *Agent[C]) proper(t *Turn[C], r Reply) (m message.Message, err error) {
 		seen[c.ID] = true
 		blocks = append(blocks, message.ToolCall(c.ID, c.Name, c.Args))
 	}
-	if len(blocks) == 0 {
-		return m, errors.New("agent: the model has said nothing")
-	}
 	m.Blocks = blocks
+	switch size := size(m); {
+	case len(blocks) == 0:
+		return m, errors.New("agent: the model has said nothing")
+	case size > a.most:
+		return m, fmt.Errorf("agent: the model has said %d bytes, and %d are the most", size, a.most)
+	}
 	return m, nil
 }
 

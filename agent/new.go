@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,6 +48,7 @@ type Agent[C any] struct {
 	bot    *orchestrator.Orchestrator[State[C]]
 	fan    int // calls of a reply at a time
 	tail   int // bytes of messages that may ride in the state
+	most   int // bytes of a reply, and of half of the results of its calls: so the state has room for both
 
 	mu      sync.Mutex                         // protects following field
 	running map[string]context.CancelCauseFunc // by run: the model and the Pure tools that are at work
@@ -78,6 +80,7 @@ func New[C any](d Definition[C], st Stores, o *orchestrator.Options) (*Agent[C],
 	if a.fan = opts.Limits.FanOut; a.fan < 1 {
 		a.fan = 10
 	}
+	a.most = cmp.Or(opts.Limits.State, 4<<20) / 8
 	var err error
 	if a.bot, err = orchestrator.New(a.definition(), st.Checkpoints, &opts); err != nil {
 		return nil, err

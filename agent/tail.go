@@ -28,13 +28,7 @@ func (a *Agent[C]) add(t *Turn[C], msgs ...message.Message) {
 // has kept the tail: so whoever repeats the iteration moves the same, and finds the entry.
 func (a *Agent[C]) move(ctx context.Context, t *Turn[C]) error {
 	s := &t.State
-	size := 0
-	for _, m := range s.Tail {
-		for _, b := range m.Blocks {
-			size += len(b.Text) + len(b.Raw) + 100
-		}
-	}
-	if size <= a.tail {
+	if size(s.Tail...) <= a.tail {
 		return nil
 	}
 	id := fmt.Sprintf("%s/%d/%d", t.RunID, t.Index, t.Iteration)
@@ -44,6 +38,16 @@ func (a *Agent[C]) move(ctx context.Context, t *Turn[C]) error {
 	}
 	s.Said, s.Tail = transcript.Join(s.Said, span), nil
 	return nil
+}
+
+// size returns about how many bytes messages have in a state.
+func size(msgs ...message.Message) (n int) {
+	for _, m := range msgs {
+		for _, b := range m.Blocks {
+			n += len(b.Text) + len(b.Raw) + 100
+		}
+	}
+	return n
 }
 
 // window returns what the model sees of what was said.

@@ -114,6 +114,7 @@ func (a *Agent[C]) collect(ctx context.Context, t *Turn[C], all []called) error 
 			continue
 		}
 		call, r := c.open.Call, *c.result
+		r.Text = clip(r.Text, 2*a.most/len(all))
 		s.Answers = without(s.Answers, c.open.Waits)
 		if a.finishes(call.Name) && !r.Failed {
 			finished = call.Args
