@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/message"
 )
 
@@ -38,7 +39,8 @@ func (a *Agent[C]) unable(ctx context.Context, t *Turn[C], err error) error {
 	case !t.State.Acted && t.State.Step <= 1:
 		return err
 	}
-	t.Logger().WarnContext(ctx, "turn settles as failed, since a tool has run", "err", err)
+	text := logtext.Of(logtext.Private(err))
+	t.Logger().WarnContext(ctx, "turn settles as failed, since something has happened", "err", text)
 	a.fail(t, ModelFailed)
 	return nil
 }

@@ -321,6 +321,52 @@ func TestFrom(t *testing.T) {
 	}
 }
 
+// A wildError is a foreign error whose methods panic.
+type wildError struct{}
+
+func (*wildError) Error() string { panic("Error") }
+func (*wildError) Is(error) bool { panic("Is") }
+func (*wildError) As(any) bool   { panic("As") }
+
+// Errors whose methods panic, of a model, a tool that reads and an effect, do no harm. An effect is in doubt, and is
+// asked for once: the turn waits for a person.
+func TestForeignErrors(t *testing.T) {
+	paid := 0
+	tools := []agent.Tool{
+		lookup(func(context.Context, refundArgs) (string, error) { return "", new(wildError) }),
+		agent.Effect[refundArgs, string]{
+			Name: "refund",
+			Run: func(context.Context, string, refundArgs) (string, error) {
+				paid++
+				return "", new(wildError)
+			},
+		}.Tool(),
+	}
+	a := newAgent(t, agent.Definition[none]{
+		Tools: tools, Model: answers(call("c", "lookup", `{"order":"A"}`)),
+	}, agent.InMemory())
+	if o := say(t, a, "s", "go"); o.Status != agent.Completed {
+		t.Errorf("%+v", o)
+	}
+	a = newAgent(t, agent.Definition[none]{
+		Model: agent.ModelFunc(func(context.Context, agent.Request, func(string)) (agent.Reply, error) {
+			return agent.Reply{}, new(wildError)
+		}),
+	}, agent.InMemory())
+	if _, err := a.Say(t.Context(), "s", agent.Text("go"), nil); err == nil {
+		t.Error("no error")
+	}
+	a = newAgent(t, agent.Definition[none]{
+		Tools: tools, Model: answers(call("c", "refund", `{"order":"A"}`)),
+	}, agent.InMemory())
+	for range 2 {
+		_, err := a.Say(t.Context(), "s", orchestrator.Input{RequestID: "r", Text: "go"}, nil)
+		if !errors.Is(err, orchestrator.ErrSuspended) || paid != 1 {
+			t.Errorf("%v, paid %d times", err, paid)
+		}
+	}
+}
+
 // New names every fault.
 func TestNew(t *testing.T) {
 	run := func(context.Context, agent.Call) (string, error) { return "", nil }

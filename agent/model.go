@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
@@ -104,7 +105,7 @@ func (a *Agent[C]) ask(ctx context.Context, t *Turn[C]) (m message.Message, err 
 		return m, nil
 	}
 	if err != nil {
-		return m, fmt.Errorf("agent: the model: %w", err)
+		return m, fmt.Errorf("agent: the model: %w", logtext.Private(err))
 	}
 	return a.proper(t, reply)
 }
