@@ -332,6 +332,9 @@ func TestWait(t *testing.T) {
 func TestStrictAndFirst(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.run(w.store, nil, flow.New("strict", 1, func(r *flow.Run, in int) (int, error) {
+			if err := r.Sleep("nap", time.Second/2); err != nil { // until the early signal has come
+				return 0, err
+			}
 			return flow.Wait[int](r, "go", flow.Strict, flow.Match(nil))
 		}))
 		if _, err := w.SignalFirst(w.Context(), "strict", "go", 1, ""); !errors.Is(err, workflow.ErrNotFound) {
