@@ -28,7 +28,8 @@ const (
 	phaseDrop  = "drop" // the calls that are open
 )
 
-// An envelope is the Data of an input. Of an input that another agent has sent, it is the text.
+// An envelope is the Data of an input. Of an input that another agent has sent to a session that it has named, it is
+// the text.
 type envelope struct {
 	Op     string          `json:"op"`
 	Data   json.RawMessage `json:"data,omitempty"`   // of say: the caller's
@@ -49,14 +50,17 @@ func (e envelope) input(request, text string) orchestrator.Input {
 }
 
 // opened returns the envelope of an input, and what was said.
-func opened(in orchestrator.Input) (env envelope, err error) {
+//
+// A program may give the Tool of Bot to a model of its own. What that model says is what a user says, and no envelope:
+// its session does not have the name of a child.
+func opened(session string, in orchestrator.Input) (env envelope, err error) {
 	env.Op = opSay
 	switch {
-	case in.Origin == orchestrator.FromTool:
-		err = json.Unmarshal([]byte(in.Text), &env)
 	case in.Data != nil:
 		err = json.Unmarshal(in.Data, &env)
 		env.Text = in.Text
+	case in.Origin == orchestrator.FromTool && childName.MatchString(session):
+		err = json.Unmarshal([]byte(in.Text), &env)
 	default:
 		env.Text = in.Text
 	}
@@ -75,7 +79,7 @@ type patch[C any] struct {
 
 // begin takes an input. It decides all that there is to decide about it, before anything is recorded.
 func (a *Agent[C]) begin(ctx context.Context, t *Turn[C]) error {
-	env, err := opened(t.Input)
+	env, err := opened(t.Session, t.Input)
 	if err != nil {
 		return err
 	}

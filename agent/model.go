@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -192,9 +193,12 @@ func (a *Agent[C]) take(ctx context.Context, t *Turn[C], since []message.Message
 	return nil
 }
 
+// childName is the end of what childSession returns. Nobody guesses it.
+var childName = regexp.MustCompile(`(^|/)[a-zA-Z0-9_-]{1,64}/[A-Z2-7]{20}$`)
+
 // childSession returns the name of a session for a child: its parent's, if there is room.
 func childSession(parent, tool string) string {
-	name := tool + "/" + rand.Text()[:12]
+	name := tool + "/" + rand.Text()[:20]
 	if len(parent)+1+len(name) > 512 {
 		return name
 	}
