@@ -6,7 +6,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/holdfast
 LINT  := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
 # Its modules, and all their packages: go.work makes one build of them.
-MODULES  := . ./examples ./internal/test/engine ./internal/test/bench
+MODULES  := . ./examples ./mcp ./models/anthropic ./models/openai ./internal/test/engine ./internal/test/bench
 PACKAGES := $(MODULES:%=%/...)
 
 # exec, so that a signal to make reaches the program that has to stop the servers.
@@ -14,12 +14,13 @@ RUN := go build -o $(CACHE)/run ./internal/test/testenv/run && exec $(CACHE)/run
 
 # Packages that turn bytes into bytes: a scanner of JSON, and SQLite with its C library, which are C translated to Go and
 # use memory that is not Go's. The race detector finds nothing in them and makes them ten times slower. So they are
-# built without it.
-BYTES_ONLY := github.com/holdfast-go/holdfast/internal/jsonvalue modernc.org/sqlite/lib modernc.org/libc
+# built without it. The clients of vendors are types and their JSON, in 400,000 lines that take minutes to compile.
+BYTES_ONLY := github.com/holdfast-go/holdfast/internal/jsonvalue modernc.org/sqlite/lib modernc.org/libc \
+	github.com/openai/openai-go/v3 github.com/openai/openai-go/v3/responses github.com/anthropics/anthropic-sdk-go/v2
 RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 
 # Packages that start no goroutine and share nothing, and the harness: make race does not look for races there.
-PURE   := message|migrations|retry|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
+PURE   := message|migrations|retry|turnhttp/chatpage|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
 SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|bench|citusrules))(/|$$)
 
 # The settings of a store beside the plain one, which run the same lines of our code: make settings runs them.
@@ -34,7 +35,7 @@ LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$
 # engines.
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
 ONE_CALLER := CrashEverywhere|LateCopy|LostReply
-PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|KillEverywhere|OnceKilled|OnceStopped|OnceVendorFails|Processes|RollingRestart|StopEverywhere|Takeover|TakeoverOfManyKilled|TurnInStep|TurnLogKilled|TxProcessKilled|TxProcessStopped
+PROCESSES  := AgentKilled|BootTogether|ChildAsks|Deploys|KillAgainAndAgain|KillEverywhere|KillEverywhereOfVendors|OnceKilled|OnceStopped|OnceVendorFails|Processes|RecordsKilled|RollingRestart|ScheduleOfManyProcesses|StopEverywhere|Takeover|TakeoverOfManyKilled|TurnInStep|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^TestInstances$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETTING)
 
@@ -42,7 +43,7 @@ UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETT
 TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
 
 # These take longest, or wait most, and would run alone at the end.
-FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest turnlogs workflows) \
+FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest turnlogs workflows agents) \
 	$(addprefix ./internal/test/stores/,checkpoint snapshot) \
 	$(addprefix ./examples/,refundbot refundbot/bot internal/tutorial)
 

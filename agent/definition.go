@@ -3,10 +3,12 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/retry"
 )
 
 // A Definition describes the agent. C is what it knows of a session beside what was said.
@@ -20,9 +22,15 @@ type Definition[C any] struct {
 	// Outcome.Result.
 	Finish *Tool
 
-	// Window is how many of the newest messages are read for the model. A call is never parted from its result. 0 is
-	// all.
+	// Window is how many of the newest messages are read for the model. A call is never parted from its result, and the
+	// newest message of the user is shown in any case. 0 is all.
 	Window int
+
+	// Compact keeps what the model is shown short. nil shows it all, or the Window.
+	Compact *Compaction
+
+	// Steer says what becomes of a message that comes while a turn is in flight.
+	Steer Steering
 
 	// Prepare may change what the model is asked, just before. It reads the state.
 	Prepare func(ctx context.Context, s *State[C], r *Request) error
@@ -33,9 +41,17 @@ type Definition[C any] struct {
 
 	// MaxSteps is how often the model is asked in a turn. 0 means 20. MaxCost is of a session, over all its turns; 0 is
 	// no limit. A turn that has reached one settles, Failed. MaxCost is looked at before each call of the model, so
-	// that a session is over it by one call at most.
+	// that a session is over it by one call at most, its children included. With MaxCost they run one after the other.
 	MaxSteps int
 	MaxCost  float64
+
+	// Retry says how often the model is asked for one reply, and how long the pauses are. The zero Policy asks four
+	// times, with pauses of 1 s doubling up to a minute, ± 20 %. An attempt is no step. MaxRetryAfter is the longest
+	// time that an error of retry.After may ask for; 0 means a minute. ReplyTimeout bounds an attempt; 0 means 10
+	// minutes.
+	Retry         retry.Policy
+	MaxRetryAfter time.Duration
+	ReplyTimeout  time.Duration
 
 	// Begin, Deliver and Migrate are as those of an orchestrator.Definition: Begin works on t.State.Custom, and Migrate
 	// makes a Custom of the one that was stored.
@@ -50,8 +66,14 @@ type Turn[C any] = orchestrator.Turn[State[C]]
 // A Model answers what was said.
 type Model interface {
 	// Reply returns the next message of the assistant. It calls token for what it says while it says it, if it can.
-	// token may be called from any goroutine until Reply returns.
+	// token may be called from any goroutine; once Reply has returned, it does nothing. What r holds must not be
+	// changed. Usage counts also if there is an error. The package comment says what an error means.
 	Reply(ctx context.Context, r Request, token func(string)) (Reply, error)
+}
+
+// A ToolChecker is a Model that knows which tools its API refuses. New returns its error, which names the tools.
+type ToolChecker interface {
+	CheckTools(tools []Tool) error
 }
 
 // ModelFunc is a function as a Model.

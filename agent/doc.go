@@ -28,7 +28,25 @@
 //
 // What has happened in the world does not go away because a model fails. If the model fails after a tool has run or an
 // answer was taken, the turn settles, Failed, with all that was said, and Continue goes on. If nothing has happened
-// yet, the turn fails, and the session is as it was.
+// yet, the turn fails, and the session is as it was. In a session with a budget, a cost is something that has happened.
+//
+// # Models
+//
+// The agent asks a model again if it fails: [Definition].Retry says how often. A pause is never longer than the time
+// that the turn has left, and Stop ends it. What a failed attempt has said is void for front ends:
+// the next words have another Attempt in their [orchestrator.Event]. What an attempt has cost counts, and MaxCost is
+// looked at before each one. A crash begins the attempts anew. [Fallback] asks other models.
+//
+// The error of a Model says whether another attempt may help:
+//
+//	retry.Permanent(err)   none can: the key is wrong, the request is refused
+//	ErrTooLong             what was said is too long; none can, unless less is said
+//	retry.After(err, d)    not before a time. If that is longer than MaxRetryAfter, there is none
+//	any other error        it may: a timeout, a server that has too much to do. A reply of nothing is one, too
+//
+// [HTTPError] marks an error by the response of a server. A panic is final. A model that takes longer than ReplyTimeout
+// has failed. A model that goes on after its context has ended, for longer than Limits.SettleTimeout, is left behind
+// and not asked again: its goroutine stays until it returns.
 //
 // # Errors
 //
@@ -40,6 +58,9 @@
 //	ErrExists    Create, Branch: the session exists
 //	ErrUnknown   the session does not exist
 //	ErrStale     Update: the session has another version
+//	ErrReserved  Update: the function has changed what only the agent itself changes
+//	ErrParted    Update: the messages that stay would have a call without its result
+//	ErrTooLong   Say, Continue: what was said is longer than the model takes
 //
 // Other errors are those of package orchestrator. A refusal is also an *orchestrator.InputError.
 package agent

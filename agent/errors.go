@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// The conditions that the methods return. The package comment says what each means.
+// The conditions that the methods return, and ErrTooLong, which a Model returns. The package comment says what each
+// means.
 var (
 	ErrExists   = errors.New("agent: session exists")
 	ErrUnknown  = errors.New("agent: no such session")
@@ -17,6 +18,9 @@ var (
 	ErrKind     = errors.New("agent: the answer is of another kind")
 	ErrStale    = errors.New("agent: the session has another version")
 	ErrIdle     = errors.New("agent: nothing to continue or to stop")
+	ErrReserved = errors.New("agent: only the agent itself changes this")
+	ErrParted   = errors.New("agent: a call would lose its result")
+	ErrTooLong  = errors.New("agent: what was said is longer than the model takes")
 )
 
 // refuse returns an error that a client may see.

@@ -8,19 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/models/scripted"
 )
-
-// asksOnce returns a model that makes one call for what it is told, and another one for the result.
-func asksOnce(first, second message.Block) agent.ModelFunc {
-	return func(_ context.Context, r agent.Request, _ func(string)) (agent.Reply, error) {
-		b := first
-		if r.Said[len(r.Said)-1].Role != message.RoleUser {
-			b = second
-		}
-		return agent.Reply{Message: message.Message{Role: message.RoleAssistant, Blocks: []message.Block{b}}}, nil
-	}
-}
 
 // A planner asks a payer, who has to be allowed. The question is answered at the planner. A process that boots finishes
 // what another one has left: who asks comes first.
@@ -33,8 +22,9 @@ func Example_team() {
 	}
 	ctx, stores := context.Background(), agent.InMemory()
 	payer, err := agent.New(agent.Definition[struct{}]{
-		Name:  "payer",
-		Model: asksOnce(message.ToolCall("p1", "pay", []byte(`{"invoice":7}`)), message.Text("Invoice 7 is paid.")),
+		Name: "payer",
+		Model: scripted.New(scripted.On(`invoice (\d+)`,
+			scripted.Call("pay", `{"invoice":{1}}`), scripted.Say("Invoice {1} is paid."))),
 		Tools: []agent.Tool{agent.Effect[payment, string]{
 			Name: "pay", Description: "pays an invoice", Class: ledger.Idempotent,
 			Approve: func(payment) bool { return true },
@@ -46,8 +36,8 @@ func Example_team() {
 	}
 	planner, err := agent.New(agent.Definition[struct{}]{
 		Name: "planner", Finish: agent.Output[plan]("done", "the plan"),
-		Model: asksOnce(message.ToolCall("c1", "payer", []byte(`{"input":"pay invoice 7"}`)),
-			message.ToolCall("c2", "done", []byte(`{"steps":["paid invoice 7"]}`))),
+		Model: scripted.New(scripted.On("settle (.+)",
+			scripted.Call("payer", `{"input":"pay {1}"}`), scripted.Call("done", `{"steps":["paid {1}"]}`))),
 		Tools: []agent.Tool{agent.ChildTool(payer, "pays invoices")},
 	}, stores, nil)
 	if err != nil {

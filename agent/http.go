@@ -1,17 +1,27 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/transcript"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
+// errBlank refuses a message that says nothing.
+var errBlank = &orchestrator.InputError{Field: "message", Reason: "is empty"}
+
 // Handler serves the agent by package turnhttp: a user says things, and a desk answers the calls that wait, as its
-// questions. Of o it sets Questions, Answer, Inbox and Ledger, and Reply if that is nil. Options.Input may still read
-// the body: whatever it returns is what a user says. Authorize tells users from the desk: ActionTurn says something,
-// and ActionAnswer answers. The agent needs an Inbox.
+// questions. Of o it sets Questions, Answer, Arrived, Inbox, Ledger and Chat, and Reply if that is nil. Options.Input
+// may still read the body: whatever it returns is what a user says. Authorize tells users from the desk: ActionTurn
+// says something, ActionAnswer answers, ActionClient answers for client tools and approves nothing, and ActionBranch
+// begins a session from a turn of another. The agent needs an Inbox. With Prefer: respond-async a user says something
+// for later, if orchestrator.Options.Inbox was given to New. Package chatpage has a page for these routes.
 //
 // Use no turnhttp.Handler of your own on Bot with an Input that takes data from clients: the data of an input says what
 // the input is, and a client must not.
@@ -29,11 +39,84 @@ func Handler[C any](a *Agent[C], o turnhttp.Options[State[C]]) http.Handler {
 		}
 		return a.Input(in), err
 	}
+	o.Arrived = func(ctx context.Context, session string, in orchestrator.Input) error {
+		switch {
+		case reserved(in.RequestID):
+			return &orchestrator.InputError{Field: "Idempotency-Key", Reason: "begins with a word that the agent uses"}
+		case blank(in.Text): // whoever does not wait for the turn is told too
+			return errBlank
+		}
+		return a.steer(ctx, session, in)
+	}
 	if o.Reply == nil {
 		o.Reply = replyOf[C]
 	}
 	o.Questions, o.Answer, o.Inbox, o.Ledger = questions[C], questionInput, a.stores.Inbox, a.stores.Ledger
+	o.Chat = chat[C]{a}
 	return turnhttp.Handler(a.bot, o)
+}
+
+// A chat is an agent as package turnhttp needs it.
+type chat[C any] struct{ *Agent[C] }
+
+// Messages returns a page of what was said, also of what a summary stands for.
+func (c chat[C]) Messages(
+	ctx context.Context, session string, before, limit int,
+) (all []message.Message, first int, err error) {
+	r, err := c.newest(ctx, session)
+	switch {
+	case errors.Is(err, ErrUnknown):
+		return nil, 0, nil
+	case err != nil:
+		return nil, 0, err
+	}
+	s := &r.State
+	spans := s.named()
+	told := int(transcript.Count(spans)) // what the tail has comes behind it
+	end := min(before, told+len(s.Tail))
+	first = max(0, end-limit)
+	if n := min(end, told); first < n {
+		spans = newest(transcript.First(spans, int64(n)), int64(n-first))
+		for m, err := range c.stores.Transcript.Read(ctx, c.key(session), spans) { // the cache is for the model
+			if err != nil {
+				return nil, 0, err
+			}
+			all = append(all, m)
+		}
+	}
+	all = append(all, s.Tail[max(0, first-told):max(0, end-told)]...)
+	for i := range all { // what a fork has of its source is of turn 0
+		if s.Self != session || first+i < s.Forked {
+			all[i].Turn = 0
+		}
+	}
+	return all, first, nil
+}
+
+// Stop is Agent.Stop. A run that has ended meanwhile is stopped.
+func (c chat[C]) Stop(ctx context.Context, session, run, reason string) error {
+	return c.halt(ctx, session, run, reason)
+}
+
+// Branch is Agent.Branch, with the number of a turn and the errors of a turnhttp.Chat.
+func (c chat[C]) Branch(ctx context.Context, from string, turn int, to string) error {
+	var err error
+	if turn == checkpoint.Newest {
+		var r *orchestrator.Result[State[C]]
+		if r, err = c.newest(ctx, from); err == nil {
+			turn = r.Turn
+		}
+	}
+	if err == nil {
+		err = c.Agent.Branch(ctx, from, turn+1, to)
+	}
+	switch {
+	case errors.Is(err, ErrUnknown):
+		return checkpoint.ErrNotFound
+	case errors.Is(err, ErrExists):
+		return checkpoint.ErrConflict
+	}
+	return err
 }
 
 // replyOf is what a client sees of a turn.
@@ -62,7 +145,8 @@ func questions[C any](s *State[C]) (all []turnhttp.Question) {
 			args = json.RawMessage("{}")
 		}
 		all = append(all, turnhttp.Question{
-			ID: p.Call.ID, Shown: shown{Agent: p.Agent, Kind: p.Kind, Tool: p.Call.Name, Args: args},
+			ID: p.Call.ID, Expires: p.Until, Shown: shown{Agent: p.Agent, Kind: p.Kind, Tool: p.Call.Name, Args: args},
+			Client: p.Kind == Client,
 		})
 	}
 	return all

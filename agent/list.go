@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/message"
 )
 
-// Messages yields what the session sees, oldest first.
+// Messages yields what was said in the session, oldest first, also what a summary stands for.
 func (a *Agent[C]) Messages(ctx context.Context, session string) iter.Seq2[message.Message, error] {
 	return func(yield func(message.Message, error) bool) {
 		r, err := a.newest(ctx, session)
@@ -18,7 +17,7 @@ func (a *Agent[C]) Messages(ctx context.Context, session string) iter.Seq2[messa
 			yield(message.Message{}, err)
 			return
 		}
-		for m, err := range a.stores.Transcript.Read(ctx, a.key(session), r.State.Said) {
+		for m, err := range a.stores.Transcript.Read(ctx, a.key(session), r.State.named()) {
 			if !yield(m, err) {
 				return
 			}
@@ -31,54 +30,12 @@ func (a *Agent[C]) Messages(ctx context.Context, session string) iter.Seq2[messa
 	}
 }
 
-// A Run is a turn on its way or at its end.
-type Run struct {
-	ID      string
-	Version int
-	Status  string    // "active", or the Status or Reason that it settled with
-	Started time.Time // of a settled one: when its iterations began, without pauses between them
-	Ended   time.Time
-}
-
-// Runs yields the runs of a session, newest first: the one in flight, and the kept turns.
-func (a *Agent[C]) Runs(ctx context.Context, session string) iter.Seq2[Run, error] {
-	return func(yield func(Run, error) bool) {
-		st, err := a.bot.Inspect(ctx, session)
-		if err != nil {
-			yield(Run{}, err)
-			return
-		}
-		if r := st.Run; r != nil {
-			run := Run{ID: r.ID, Version: r.Turn + 1, Status: string(Active), Started: r.Started}
-			if !yield(run, nil) {
-				return
-			}
-		}
-		for r, err := range a.bot.Turns(ctx, session) {
-			if err != nil {
-				yield(Run{}, err)
-				return
-			}
-			run := Run{ID: r.RunID, Version: r.Turn + 1, Status: string(r.State.Status), Ended: r.SavedAt}
-			run.Started = run.Ended
-			for _, step := range r.Steps {
-				run.Started = run.Started.Add(-step.Took)
-			}
-			if r.State.Reason != "" && r.State.Status == Paused {
-				run.Status = string(r.State.Reason)
-			}
-			if !yield(run, nil) {
-				return
-			}
-		}
-	}
-}
-
-// Waiting yields the sessions that wait for answers, by name, from after on.
+// Waiting yields the sessions that wait for answers, by name, from after on. Its cost grows with these sessions. A
+// session that an earlier version has written is found after its next turn.
 func (a *Agent[C]) Waiting(ctx context.Context, after string) iter.Seq2[*Outcome[C], error] {
 	return func(yield func(*Outcome[C], error) bool) {
-		q := checkpoint.SessionQuery{Orchestrator: a.def.Name, After: after}
-		for session, err := range a.stores.Checkpoints.Sessions(ctx, q) {
+		q := checkpoint.SessionQuery{Label: LabelWaiting, After: after}
+		for session, err := range a.bot.Sessions(ctx, q) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -90,7 +47,7 @@ func (a *Agent[C]) Waiting(ctx context.Context, after string) iter.Seq2[*Outcome
 				if !yield(&Outcome[C]{Session: session}, err) {
 					return
 				}
-			case r.State.Status == Paused && !yield(outcome(r), nil):
+			case r.State.waits() && !yield(outcome(r), nil):
 				return
 			}
 		}

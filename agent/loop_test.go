@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"pgregory.net/rapid"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/ledger"
@@ -17,19 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
-
-var errModel = errors.New("500")
-
-func lookup(f func(context.Context, refundArgs) (string, error)) agent.Tool {
-	return agent.Read("lookup", "looks up", f)
-}
-
-func pay(paid *atomic.Int32, class ledger.Class) agent.Effect[refundArgs, string] {
-	return agent.Effect[refundArgs, string]{
-		Name: "refund", Class: class, Key: func(in refundArgs) string { return in.Order },
-		Run: func(context.Context, string, refundArgs) (string, error) { paid.Add(1); return "paid", nil },
-	}
-}
 
 // A model that fails before anything has happened fails the turn, and the session is as it was. After a tool has run,
 // the turn settles, Failed, with all that was said, and Continue goes on. A panic, nothing, and a wrong role are
@@ -82,26 +70,6 @@ func TestModelFails(t *testing.T) {
 	}
 }
 
-// A turn that has asked often enough settles, Failed, and the next one has all its steps. A budget counts over turns.
-func TestLimits(t *testing.T) {
-	a := newAgent(t, agent.Definition[none]{
-		MaxCost: 0.05, MaxSteps: 3,
-		Model: agent.ModelFunc(func(context.Context, agent.Request, func(string)) (agent.Reply, error) {
-			return says("", call("", "lookup", `{"order":"A"}`))
-		}),
-		Tools: []agent.Tool{lookup(func(context.Context, refundArgs) (string, error) { return "x", nil })},
-	}, agent.InMemory())
-	for i, want := range []agent.Reason{agent.Steps, agent.Budget, agent.Budget} {
-		if o := say(t, a, "s", "go"); o.Status != agent.Failed || o.Reason != want {
-			t.Fatalf("%d: %+v", i, o)
-		}
-		told(t, a, "s")
-	}
-	if s, _ := get(t, a, "s"); s.Spent.Cost < 0.0499 || s.Spent.Cost > 0.0501 {
-		t.Error(s.Spent)
-	}
-}
-
 // What a model gets back of calls that cannot run, and of tools that fail.
 func TestResults(t *testing.T) {
 	tools := []agent.Tool{
@@ -126,6 +94,10 @@ func TestResults(t *testing.T) {
 			Name: "odd", Key: func(refundArgs) string { panic("no key") },
 			Run: func(context.Context, string, refundArgs) (string, error) { return "", nil },
 		}.Tool(),
+		agent.Effect[refundArgs, string]{
+			Name: "keyed", Key: func(in refundArgs) string { return in.Order },
+			Run: func(context.Context, string, refundArgs) (string, error) { return "", nil },
+		}.Tool(),
 		agent.Effect[refundArgs, map[string]int]{
 			Name: "typed", Run: func(_ context.Context, _ string, in refundArgs) (map[string]int, error) {
 				return map[string]int{"cents": in.Cents}, nil
@@ -138,7 +110,7 @@ func TestResults(t *testing.T) {
 		{"lookup", `{"order":"A","more":1}`, "the arguments do not fit"},
 		{"lookup", `{}`, "the arguments do not fit"},
 		{"lookup", `not json`, "the arguments do not fit"},
-		{"lookup", `null`, "the arguments do not fit"},
+		{"lookup", `null`, "the arguments do not fit: they are no JSON object"},
 		{"lookup", `{"order":"fails"}`, "500"},
 		{"lookup", `{"order":"panics"}`, "the tool failed"},
 		{"lookup", `{"order":"nu\u0000ll"}`, "a\uFFFDb"},
@@ -147,6 +119,7 @@ func TestResults(t *testing.T) {
 		{"refund", `{"order":"A"}`, "no such order"},
 		{"odd", `{"order":"A"}`, "the tool failed"},
 		{"typed", `{"order":"A","cents":7}`, `{"cents":7}`},
+		{"keyed", `{"order":"` + strings.Repeat("A", 600) + `"}`, "not executed: invalid argument"},
 	} {
 		d := agent.Definition[none]{Model: answers(call("c", c.tool, c.args)), Tools: tools}
 		a := newAgent(t, d, agent.InMemory())
@@ -183,6 +156,39 @@ func TestLargeResults(t *testing.T) {
 	}
 }
 
+// What a model API would refuse, if it were said to it again, is not said as the model has said it.
+func TestProperReplies(t *testing.T) {
+	replies := []message.Message{
+		{Blocks: []message.Block{message.Reasoning("I look", nil), call("c", "lookup", `{"order":"A"}`)}},
+		{Blocks: []message.Block{
+			message.Text(" "), call("c", "lookup", `{"order":"A"}`), message.Reasoning("hm", nil),
+		}},
+		{Blocks: []message.Block{call("a b", "look it.up", `["A"]`)}},
+		message.Assistant("done"),
+	}
+	a := newAgent(t, agent.Definition[none]{
+		Model: agent.ModelFunc(func(context.Context, agent.Request, func(string)) (agent.Reply, error) {
+			m := replies[0]
+			replies = replies[1:]
+			return agent.Reply{Message: m}, nil
+		}),
+		Tools: []agent.Tool{lookup(func(context.Context, refundArgs) (string, error) { return "x", nil })},
+	}, agent.InMemory())
+	a.SetTail(1) // the id comes again when the first call with it has moved
+	if o := say(t, a, "s", "go"); o.Status != agent.Completed {
+		t.Errorf("%+v", o)
+	}
+	got := regexp.MustCompile(`call_\w+`).ReplaceAllString(told(t, a, "s"), "new")
+	want := `user go | assistant I look | c=lookup{"order":"A"} | c: x | new=lookup{"order":"A"} | new: x | ` +
+		`new=look_it_up{"unreadable_arguments":"[\"A\"]"} | new: no such tool | assistant done`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if _, err := a.Say(t.Context(), "s", agent.Text(" \n"), nil); err == nil {
+		t.Error("nothing was said")
+	}
+}
+
 // A key happens once ever: a second call gets the first result, and one with other arguments is told so.
 func TestKey(t *testing.T) {
 	paid, args := new(atomic.Int32), `{"order":"A1"}`
@@ -206,40 +212,42 @@ func TestKey(t *testing.T) {
 	}
 }
 
-type plan struct {
-	Steps []string `json:"steps"`
-}
-
-// A model ends a turn with typed output, in two turns. Arguments that do not fit, and a call beside others, come back.
-func TestFinish(t *testing.T) {
-	replies := []func() (agent.Reply, error){
-		func() (agent.Reply, error) { return says("", call("", "done", `{"steps":1}`)) },
-		func() (agent.Reply, error) {
-			return says("", call("", "done", `{"steps":[]}`), call("", "nosuch", `{}`))
+// An effect that has run and says that it failed is kept as that, is in no doubt, and does not run again.
+func TestRan(t *testing.T) {
+	if agent.Ran(nil) != nil {
+		t.Error("Ran(nil) is an error")
+	}
+	ran, calls, failed := 0, 0, 0
+	d := agent.Definition[none]{Tools: []agent.Tool{agent.Effect[refundArgs, string]{
+		Name: "refund", Key: func(in refundArgs) string { return in.Order },
+		Run: func(context.Context, string, refundArgs) (string, error) {
+			ran++
+			return "", fmt.Errorf("bank: %w", agent.Ran(errors.New("declined")))
 		},
-		func() (agent.Reply, error) { return says("", call("", "done", `{"steps":["a"]}`)) },
-	}
-	n := 0
-	a := newAgent(t, agent.Definition[none]{
-		Finish: agent.Output[plan]("done", "the plan"),
-		Model: agent.ModelFunc(func(_ context.Context, r agent.Request, _ func(string)) (agent.Reply, error) {
-			if !r.MustCall || len(r.Tools) != 1 {
-				t.Errorf("%+v", r)
-			}
-			n++
-			return replies[(n-1)%3]()
-		}),
-	}, agent.InMemory())
-	for range 2 {
-		o := say(t, a, "s", "plan")
-		p, err := agent.As[plan](o)
-		if err != nil || !slices.Equal(p.Steps, []string{"a"}) || o.Status != agent.Completed {
-			t.Errorf("%+v, %v", p, err)
+	}.Tool()}}
+	d.Model = agent.ModelFunc(func(ctx context.Context, r agent.Request, token func(string)) (agent.Reply, error) {
+		calls++
+		return answers(call(fmt.Sprint("c", calls), "refund", `{"order":"A1"}`))(ctx, r, token)
+	})
+	d.After = func(_ *none, _ agent.Call, r agent.Result) {
+		if r.Failed {
+			failed++
 		}
-		told(t, a, "s")
 	}
-	if _, err := agent.As[plan](&agent.Outcome[none]{}); err == nil {
-		t.Error("a result of nothing")
+	st := agent.InMemory()
+	a := newAgent(t, d, st)
+	for _, want := range []string{"declined", "[idempotent replay of c1] declined"} {
+		if o := say(t, a, "s", "go"); o.Text != want {
+			t.Errorf("%q, want %q", o.Text, want)
+		}
+	}
+	if ran != 1 || failed != 2 {
+		t.Errorf("ran %d times, and %d results say that it failed", ran, failed)
+	}
+	for e, err := range st.Ledger.Effects(t.Context(), ledger.Query{}) {
+		if err != nil || e.State != ledger.Completed {
+			t.Error(e.State, err)
+		}
 	}
 }
 
@@ -328,8 +336,8 @@ func (*wildError) Error() string { panic("Error") }
 func (*wildError) Is(error) bool { panic("Is") }
 func (*wildError) As(any) bool   { panic("As") }
 
-// Errors whose methods panic, of a model, a tool that reads and an effect, do no harm. An effect is in doubt, and is
-// asked for once: the turn waits for a person.
+// Errors whose methods panic, of a model, a tool that reads and an effect, do no harm. Such an effect, and one that
+// panics, is in doubt, and is asked for once: the turn waits for a person.
 func TestForeignErrors(t *testing.T) {
 	paid := 0
 	tools := []agent.Tool{
@@ -340,6 +348,9 @@ func TestForeignErrors(t *testing.T) {
 				paid++
 				return "", new(wildError)
 			},
+		}.Tool(),
+		agent.Effect[refundArgs, string]{
+			Name: "panics", Run: func(context.Context, string, refundArgs) (string, error) { paid++; panic(paid) },
 		}.Tool(),
 	}
 	a := newAgent(t, agent.Definition[none]{
@@ -356,16 +367,24 @@ func TestForeignErrors(t *testing.T) {
 	if _, err := a.Say(t.Context(), "s", agent.Text("go"), nil); err == nil {
 		t.Error("no error")
 	}
-	a = newAgent(t, agent.Definition[none]{
-		Tools: tools, Model: answers(call("c", "refund", `{"order":"A"}`)),
-	}, agent.InMemory())
-	for range 2 {
-		_, err := a.Say(t.Context(), "s", orchestrator.Input{RequestID: "r", Text: "go"}, nil)
-		if !errors.Is(err, orchestrator.ErrSuspended) || paid != 1 {
-			t.Errorf("%v, paid %d times", err, paid)
+	for _, effect := range []string{"refund", "panics"} {
+		paid = 0
+		a = newAgent(t, agent.Definition[none]{
+			Tools: tools, Model: answers(call("c", effect, `{"order":"A"}`)),
+		}, agent.InMemory())
+		for range 2 {
+			_, err := a.Say(t.Context(), "s", orchestrator.Input{RequestID: "r", Text: "go"}, nil)
+			if !errors.Is(err, orchestrator.ErrSuspended) || paid != 1 {
+				t.Errorf("%s: %v, paid %d times", effect, err, paid)
+			}
 		}
 	}
 }
+
+// A picky model has an API that refuses the first tool.
+type picky struct{ agent.ModelFunc }
+
+func (picky) CheckTools(tools []agent.Tool) error { return fmt.Errorf("%q", tools[0].Name) }
 
 // New names every fault.
 func TestNew(t *testing.T) {
@@ -382,17 +401,27 @@ func TestNew(t *testing.T) {
 		{Name: "h", Run: run, Class: ledger.Pure},
 		{Name: "i", Run: run},
 		{Name: "j", Run: run, Wait: "godot"},
+		{Name: "k", Run: run, Class: ledger.Pure, Until: time.Hour},
+		{Name: "l", Run: run, Wait: agent.Approval, Otherwise: "x"},
+		{Name: "m", Wait: agent.Client, Otherwise: strings.Repeat("x", 5000)},
+		{Name: "n", Run: run, Parameters: []byte(`{"properties":{}}`)},
 		agent.ChildTool(nil, ""),
 	}
-	_, err := agent.New(agent.Definition[none]{Name: "x", MaxSteps: -1, Tools: tools}, agent.Stores{}, nil)
+	_, err := agent.New(agent.Definition[none]{
+		Name: "x", Model: agent.Fallback(picky{}, nil), MaxSteps: -1, Tools: tools, ReplyTimeout: -1,
+		Compact: &agent.Compaction{Model: agent.Fallback()},
+	}, agent.Stores{}, nil)
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"Model is nil", "Checkpoints, Snapshots and Transcript are required", "must not be negative",
+		"Model is nil, or a Fallback without", "Compact.Model is a Fallback without", "Retry.Attempts, MaxRetryAfter",
+		"Checkpoints, Snapshots and Transcript are required", "must not be negative",
 		`"a": its arguments are no struct`, `"b": exactly one of`, `"c": exactly one of`, `"d d": a name has`,
 		`"e": exactly one of`, `"f": it is Verifiable without Verify`, `"g": its Parameters`, `"h": another tool`,
 		`"i": it needs a Ledger`, `"j": it waits for "godot"`, `"": a ChildTool without an agent`,
+		`"k": its Until is of no`, `"l": its Until is of no`, `"m": its Otherwise has more`,
+		`"n": its Parameters: their type is not object`, `refuses tools: "h"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in\n%v", want, err)
@@ -400,55 +429,58 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Whatever models reply and people answer, a model is only ever asked with what a model API takes, also with a window
-// and with messages that move.
-func TestAlwaysValid(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		w := new(shop)
-		d := w.definition()
-		d.MaxSteps, d.Window = 3, rapid.SampledFrom([]int{0, 2, 5, 40}).Draw(rt, "window")
-		draw := func(name string, n int) int { return rapid.IntRange(0, n).Draw(rt, name) }
-		args := []string{`{"order":"A"}`, `{}`, `not json`}
-		d.Model = agent.ModelFunc(func(_ context.Context, r agent.Request, _ func(string)) (agent.Reply, error) {
-			if err := agent.Valid(r.Said, nil); err != nil {
-				rt.Errorf("%v: %s", err, print(r.Said))
-			}
-			if draw("fails", 5) == 0 {
-				return agent.Reply{}, errModel
-			}
-			var calls []message.Block
-			for range draw("calls", 3) {
-				id := []string{"", "c1", "c2", "a b"}[draw("id", 3)]
-				tool := []string{"lookup", "camera", "refund", "nosuch"}[draw("tool", 3)]
-				calls = append(calls, call(id, tool, args[draw("args", 2)]))
-			}
-			return says("x", calls...)
-		})
-		a, err := agent.New(d, agent.InMemory(), quiet)
-		if err != nil {
-			rt.Fatal(err)
+// If the other side does not know of an effect once Settles has passed, the effect runs again.
+func TestSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		pay := agent.Effect[refundArgs, string]{
+			Name: "refund", Class: ledger.Verifiable, Settles: time.Hour,
+			Run: func(context.Context, string, refundArgs) (string, error) {
+				if tries++; tries == 1 {
+					return "", errModel
+				}
+				return "paid", nil
+			},
+			Verify: func(context.Context, string) (string, bool, error) { return "", false, nil },
 		}
-		defer a.Bot().Shutdown(context.Background())
-		a.SetTail(draw("tail", 1) * 400)
-		for range 8 {
-			_, err := a.Say(t.Context(), "s", agent.Text("go"), nil)
-			if !errors.Is(err, agent.ErrPending) {
-				continue
+		a := newAgent(t, agent.Definition[none]{
+			Model: answers(call("c1", "refund", `{"order":"A1"}`)), Tools: []agent.Tool{pay.Tool()},
+		}, agent.InMemory())
+		in := orchestrator.Input{RequestID: "r1", Text: "refund A1"}
+		for range 2 {
+			var doubt *orchestrator.InDoubtError
+			_, err := a.Say(t.Context(), "s", in, nil)
+			if !errors.As(err, &doubt) && !errors.Is(err, orchestrator.ErrSuspended) || tries != 1 {
+				t.Errorf("%d tries, %v", tries, err)
 			}
-			s, _, err := a.Get(t.Context(), "s")
-			if err != nil {
-				rt.Fatal(err)
-			}
-			for _, o := range s.Open {
-				ans := []agent.Answer{agent.Done("x"), agent.Approve("a"), agent.Refuse("b", "")}[draw("answer", 2)]
-				_, _ = a.Answer(t.Context(), "s", o.Call.ID, ans)
-			}
-			if draw("drop", 1) == 0 {
-				_, err = a.Drop(t.Context(), "s")
-			}
-			if err != nil {
-				rt.Fatal(err)
-			}
+			time.Sleep(59 * time.Minute)
+		}
+		o, err := a.Say(t.Context(), "s", in, nil)
+		if settled(t, o, err); o.Text != "paid" || tries != 2 {
+			t.Errorf("%d tries, %+v", tries, o)
 		}
 	})
+}
+
+// A turn that is longer than the window still shows what the user wants.
+func TestWindowOfLongTurn(t *testing.T) {
+	for _, tail := range []int{1, 1 << 20} {
+		n := 0
+		a := newAgent(t, agent.Definition[none]{
+			Window: 3, MaxSteps: 99,
+			Model: agent.ModelFunc(func(_ context.Context, r agent.Request, _ func(string)) (agent.Reply, error) {
+				if len(r.Said) > 4 || !strings.HasPrefix(print(r.Said), "user go") {
+					t.Errorf("the model sees %s", print(r.Said))
+				}
+				if n++; n > 90 {
+					return says("done")
+				}
+				return says("", call("", "nosuch", `{}`))
+			}),
+		}, agent.InMemory())
+		a.SetTail(tail)
+		if o := say(t, a, "s", "go"); o.Text != "done" {
+			t.Errorf("%+v", o)
+		}
+	}
 }

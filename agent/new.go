@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/transcript"
@@ -43,32 +46,44 @@ func InMemory() Stores {
 type Agent[C any] struct {
 	def    Definition[C]
 	stores Stores
+	models []Model
 	tools  map[string]*Tool
 	listed []Tool
 	bot    *orchestrator.Orchestrator[State[C]]
-	fan    int // calls of a reply at a time
-	tail   int // bytes of messages that may ride in the state
+	wishes inbox.Store // for stops: the Inbox, or one of this process
+	fan    int         // calls of a reply at a time
+	tail   int         // bytes of messages that may ride in the state
+	cache  cache
 	most   int // bytes of a reply, and of half of the results of its calls: so the state has room for both
+
+	patience time.Duration // how long a model may ignore the end of its context
 
 	mu      sync.Mutex                         // protects following field
 	running map[string]context.CancelCauseFunc // by run: the model and the Pure tools that are at work
 }
 
 // tailBytes is how many bytes of messages ride in the state before they move to the transcript.
-const tailBytes = 16 << 10
+const tailBytes = 8 << 10
 
 // New returns an Agent, or an error that names every fault. o may be nil. The stores in it, History and Compaction are
-// the agent's.
+// the agent's, but for Inbox: with that of st, Bot().Enqueue and Handler accept what users say for later, and each call
+// reads once more.
 func New[C any](d Definition[C], st Stores, o *orchestrator.Options) (*Agent[C], error) {
 	a := &Agent[C]{
-		def: d, stores: st, tools: make(map[string]*Tool), tail: tailBytes,
-		running: make(map[string]context.CancelCauseFunc),
+		def: d, stores: st, models: modelsOf(d.Model), tools: make(map[string]*Tool), tail: tailBytes,
+		cache: cache{most: cacheBytes}, running: make(map[string]context.CancelCauseFunc),
 	}
-	if a.def.MaxSteps == 0 {
-		a.def.MaxSteps = 20
+	a.def.MaxSteps = cmp.Or(a.def.MaxSteps, 20)
+	a.def.MaxRetryAfter = cmp.Or(a.def.MaxRetryAfter, time.Minute)
+	a.def.ReplyTimeout = cmp.Or(a.def.ReplyTimeout, 10*time.Minute)
+	if a.def.Retry.Attempts == 0 {
+		a.def.Retry = retry.Exponential(4, time.Second).Max(time.Minute).Spread(0.2)
 	}
 	if err := errors.Join(a.faults(), a.prepare()); err != nil {
 		return nil, err
+	}
+	if a.wishes = st.Inbox; a.wishes == nil {
+		a.wishes = new(inbox.Memory)
 	}
 	var opts orchestrator.Options
 	if o != nil {
@@ -76,11 +91,15 @@ func New[C any](d Definition[C], st Stores, o *orchestrator.Options) (*Agent[C],
 	}
 	opts.Snapshots, opts.Ledger, opts.TurnLog, opts.Stream = st.Snapshots, st.Ledger, st.TurnLog, st.Stream
 	opts.History, opts.Compaction = nil, orchestrator.Compaction{}
-	opts.Limits.Iterations = max(opts.Limits.Iterations, 2*a.def.MaxSteps+2)
+	opts.Limits.Iterations = max(opts.Limits.Iterations, 2*a.def.MaxSteps+2) // the model and its tools
+	if a.def.Compact != nil {
+		opts.Limits.Iterations = math.MaxInt32 // as many summaries as the history is long
+	}
 	if a.fan = opts.Limits.FanOut; a.fan < 1 {
 		a.fan = 10
 	}
 	a.most = cmp.Or(opts.Limits.State, 4<<20) / 8
+	a.patience = cmp.Or(opts.Limits.SettleTimeout, 10*time.Second)
 	var err error
 	if a.bot, err = orchestrator.New(a.definition(), st.Checkpoints, &opts); err != nil {
 		return nil, err
@@ -92,8 +111,11 @@ func New[C any](d Definition[C], st Stores, o *orchestrator.Options) (*Agent[C],
 func (a *Agent[C]) faults() error {
 	var all []error
 	d := &a.def
-	if d.Model == nil {
-		all = append(all, errors.New("agent: Model is nil"))
+	if !usable(d.Model) {
+		all = append(all, errors.New("agent: Model is nil, or a Fallback without a model, or with one that is nil"))
+	}
+	if c := d.Compact; c != nil && c.Model != nil && !usable(c.Model) {
+		all = append(all, errors.New("agent: Compact.Model is a Fallback without a model, or with one that is nil"))
 	}
 	if a.stores.Checkpoints == nil || a.stores.Snapshots == nil || a.stores.Transcript == nil {
 		all = append(all, errors.New("agent: Checkpoints, Snapshots and Transcript are required"))
@@ -101,7 +123,16 @@ func (a *Agent[C]) faults() error {
 	if d.MaxSteps < 0 || d.Window < 0 || !(d.MaxCost >= 0) {
 		all = append(all, errors.New("agent: MaxSteps, MaxCost and Window must not be negative"))
 	}
-	return errors.Join(all...)
+	if !d.Steer.known() || d.Steer == IntoTurn && a.stores.Inbox == nil {
+		all = append(all, fmt.Errorf("agent: Steer %q is not known, or needs an Inbox", d.Steer))
+	}
+	if d.Retry.Attempts < 0 || d.MaxRetryAfter < 0 || d.ReplyTimeout < 0 {
+		all = append(all, errors.New("agent: Retry.Attempts, MaxRetryAfter and ReplyTimeout must not be negative"))
+	}
+	if d.Compact != nil && d.Window > 0 {
+		all = append(all, errors.New("agent: Window and Compact: choose one"))
+	}
+	return errors.Join(append(all, d.Compact.fault())...)
 }
 
 // prepare checks the tools, and makes the lists of them.
@@ -129,6 +160,13 @@ func (a *Agent[C]) prepare() error {
 	if a.def.Finish != nil {
 		add(*a.def.Finish, true)
 	}
+	for _, m := range a.models {
+		if c, ok := m.(ToolChecker); ok {
+			if err := c.CheckTools(slices.Clone(a.listed)); err != nil {
+				all = append(all, fmt.Errorf("agent: the API of the model refuses tools: %w", err))
+			}
+		}
+	}
 	return errors.Join(all...)
 }
 
@@ -137,11 +175,12 @@ func (a *Agent[C]) definition() orchestrator.Definition[State[C]] {
 	d := orchestrator.Definition[State[C]]{
 		Name: a.def.Name, Version: a.def.Version, Iterate: true, Begin: a.begin, Route: a.route,
 		Intents: orchestrator.Intents[State[C]]{
-			phaseModel: {Run: a.model}, phaseTools: {Run: a.runTools},
+			phaseModel: {Run: a.model, Then: a.route}, phaseTools: {Run: a.toolsOrWait, Then: a.route},
 		},
 		Respond: func(r *orchestrator.Result[State[C]]) any {
 			return map[string]any{"text": r.State.Output, "status": r.State.Status}
 		},
+		Labels: labels[C], TraceOf: rootOf[C], Sweep: a.Expire,
 	}
 	if a.def.Deliver != nil {
 		d.Deliver = func(ctx context.Context, r *orchestrator.Result[State[C]]) error {
@@ -183,17 +222,4 @@ func (a *Agent[C]) Bot() *orchestrator.Orchestrator[State[C]] { return a.bot }
 
 func (a *Agent[C]) key(session string) transcript.Key {
 	return transcript.Key{Orchestrator: a.def.Name, Session: session}
-}
-
-// said reads the messages of spans.
-func (a *Agent[C]) said(
-	ctx context.Context, session string, spans []transcript.Span,
-) (all []message.Message, err error) {
-	for m, err := range a.stores.Transcript.Read(ctx, a.key(session), spans) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, m)
-	}
-	return all, nil
 }

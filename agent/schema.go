@@ -14,6 +14,9 @@ import (
 // toolName is what the model APIs take as the name of a function.
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
+// maxOtherwise is how many bytes of Tool.Otherwise may be in a state, for each call that waits.
+const maxOtherwise = 4 << 10
+
 // typed returns a tool whose arguments are an In.
 func typed[In any](name, description string) Tool {
 	t := Tool{Name: name, Description: description}
@@ -48,6 +51,10 @@ func (t *Tool) prepare(finish bool) error {
 		return errors.New("exactly one of Run, Child and Wait Client says what it does")
 	case t.Wait != "" && t.Wait != Client && t.Wait != Approval:
 		return fmt.Errorf("it waits for %q", t.Wait)
+	case t.Until < 0 || t.Until > 0 && t.Wait == "" && t.Child == nil || t.Otherwise != "" && t.Wait != Client:
+		return errors.New("its Until is of no call that waits, or its Otherwise of none that waits for a Client")
+	case len(t.Otherwise) > maxOtherwise:
+		return fmt.Errorf("its Otherwise has more than %d bytes", maxOtherwise)
 	case t.Class == ledger.Verifiable && t.Verify == nil:
 		return errors.New("it is Verifiable without Verify")
 	case t.schema != nil || t.Parameters == nil:
@@ -55,6 +62,9 @@ func (t *Tool) prepare(finish bool) error {
 	}
 	var s jsonschema.Schema
 	err := json.Unmarshal(t.Parameters, &s)
+	if err == nil && s.Type != "object" {
+		err = errors.New("their type is not object")
+	}
 	if err == nil {
 		t.schema, err = s.Resolve(nil)
 	}
@@ -66,10 +76,13 @@ func (t *Tool) prepare(finish bool) error {
 
 // misfit says why the arguments do not fit, for the model. It returns "" if they do.
 func (t *Tool) misfit(args json.RawMessage) string {
+	v, err := decode[any](args)
+	if o, _ := v.(map[string]any); o[unreadable] != nil && len(o) == 1 {
+		return "they are no JSON object"
+	}
 	if t.schema == nil {
 		return ""
 	}
-	v, err := decode[any](args)
 	if err == nil {
 		err = t.schema.Validate(v)
 	}

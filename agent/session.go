@@ -1,12 +1,16 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -32,10 +36,17 @@ func (a *Agent[C]) Input(in orchestrator.Input) orchestrator.Input {
 	return wrapped
 }
 
-// Say runs a turn with what the user says. ErrPending while calls wait: Answer them, or Drop.
+// Say runs a turn with what the user says. ErrPending while calls wait: Answer them, or Drop. Definition.Steer says
+// what becomes of it while a turn is in flight.
 func (a *Agent[C]) Say(
 	ctx context.Context, session string, in orchestrator.Input, c *orchestrator.CallOptions,
 ) (*Outcome[C], error) {
+	if a.def.Steer != Queue {
+		in.RequestID = cmp.Or(in.RequestID, rand.Text())
+		if err := a.steer(ctx, session, in); err != nil {
+			return nil, err
+		}
+	}
 	return a.run(ctx, session, a.Input(in), c)
 }
 
@@ -46,7 +57,7 @@ func (a *Agent[C]) Answer(ctx context.Context, session, call string, ans Answer)
 	return a.run(ctx, session, answerInput(call, ans, false), nil)
 }
 
-// Submit is Answer, and never goes on: Continue does.
+// Submit is Answer, and never goes on: Continue does. After a Submit the same answer by Answer is ErrAnswered.
 func (a *Agent[C]) Submit(ctx context.Context, session, call string, ans Answer) (*Outcome[C], error) {
 	return a.run(ctx, session, answerInput(call, ans, true), nil)
 }
@@ -55,8 +66,20 @@ func (a *Agent[C]) Submit(ctx context.Context, session, call string, ans Answer)
 func answerInput(call string, ans Answer, hold bool) orchestrator.Input {
 	raw, _ := json.Marshal(ans)
 	sum := sha256.Sum256(raw)
-	id := fmt.Sprintf("answer %s %s", hex.EncodeToString(sum[:8]), call)
+	op := "answer"
+	if hold {
+		op = "submit"
+	}
+	id := fmt.Sprintf("%s %s %s", op, hex.EncodeToString(sum[:8]), call)
 	return envelope{Op: opAnswer, Call: call, Answer: &ans, Hold: hold}.input(id, "")
+}
+
+// reserved reports whether a request id is like one that the agent makes. A client must not have one: whoever continues
+// or answers then would find the id taken.
+func reserved(request string) bool {
+	op, _, made := strings.Cut(request, " ")
+	return made && slices.Contains([]string{opAnswer, opContinue, opDrop, opCompact, "import"}, op) ||
+		request == branchID
 }
 
 // Continue goes on after answers that were submitted, after a stop, or after a failure.
@@ -78,33 +101,36 @@ func (a *Agent[C]) Drop(ctx context.Context, session string) (*Outcome[C], error
 	return a.run(ctx, session, envelope{Op: opDrop}.input(fmt.Sprintf("drop %d", version), ""), nil)
 }
 
-// Stop asks a run to stop, wherever it is; "" is the one in flight, and ErrIdle says that there is none. It returns at
-// once. The model and Pure tools are cut off, and an effect ends first.
+// Stop asks a run to stop, in whichever process it is; "" is the one in flight. If the run is not in flight, Stop
+// returns ErrIdle. Stop returns at once. The model and Pure tools are cut off, and an effect ends first.
 func (a *Agent[C]) Stop(ctx context.Context, session, run, reason string) error {
-	if run == "" {
-		st, err := a.bot.Inspect(ctx, session)
-		if err != nil {
-			return err
-		}
-		if st.Run == nil {
-			return ErrIdle
-		}
-		run = st.Run.ID
+	st, err := a.bot.Inspect(ctx, session)
+	switch {
+	case err != nil:
+		return err
+	case st.Run == nil || run != "" && run != st.Run.ID: // an item for it would stay
+		return ErrIdle
 	}
-	if a.stores.Inbox != nil {
-		raw, err := json.Marshal(reason)
-		if err != nil {
-			return err
-		}
-		it := inbox.Item{Key: a.key(session), Kind: inbox.Stop, ID: run, By: "stop", Data: raw}
-		if _, err := a.stores.Inbox.Post(ctx, it); err != nil {
-			return err
-		}
+	raw, err := json.Marshal(reason)
+	if err != nil {
+		return err
+	}
+	it := inbox.Item{Key: a.key(session), Kind: inbox.Stop, ID: st.Run.ID, By: "stop", Data: raw}
+	if _, err := a.wishes.Post(ctx, it); err != nil {
+		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if cancel := a.running[run]; cancel != nil {
+	if cancel := a.running[st.Run.ID]; cancel != nil {
 		cancel(errStopped)
+	}
+	return nil
+}
+
+// halt is Stop of a run that may have ended.
+func (a *Agent[C]) halt(ctx context.Context, session, run, reason string) error {
+	if err := a.Stop(ctx, session, run, reason); !errors.Is(err, ErrIdle) {
+		return err
 	}
 	return nil
 }
@@ -136,8 +162,9 @@ func (a *Agent[C]) Create(ctx context.Context, session string, custom C, l Label
 	return err
 }
 
-// Update changes Custom, Status and Labels as one turn. With a version, ErrStale if the session has another one. With 0
-// it is tried until it fits, and f may be called again.
+// Update changes Custom, Status and Labels as one turn. f may also call State.KeepFirst: it is ErrPending while calls
+// wait, and ErrParted if a call would lose its result. Any other change is ErrReserved. With a version, ErrStale if the
+// session has another one. With 0 it is tried until it fits, and f may be called again.
 func (a *Agent[C]) Update(
 	ctx context.Context, session string, version int, f func(*State[C]) error,
 ) (int, error) {
@@ -150,14 +177,12 @@ func (a *Agent[C]) Update(
 		if version != 0 && version != now {
 			return now, ErrStale
 		}
-		if err := f(&s); err != nil {
-			return now, err
-		}
-		raw, err := json.Marshal(patch[C]{s.Custom, s.Status, s.Labels})
+		env, err := s.changed(f)
 		if err != nil {
 			return now, err
 		}
-		o, err := a.run(ctx, session, envelope{Op: opUpdate, Patch: raw, At: now}.input("", ""), nil)
+		env.Op, env.At = opUpdate, now
+		o, err := a.run(ctx, session, env.input("", ""), nil)
 		switch {
 		case err == nil:
 			return o.Version, nil

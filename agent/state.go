@@ -40,6 +40,7 @@ const (
 	ForChildren Reason = "suspended_awaiting_children" // Paused: of a descendant
 	ForRest     Reason = "suspended_step_partial"      // Paused: other calls of the same reply have their results
 	ModelFailed Reason = "model_failed"                // Failed
+	TooLong     Reason = "too_long"                    // Failed: what was said is longer than the model takes
 	Steps       Reason = "max_steps"                   // Failed
 	Budget      Reason = "max_cost"                    // Failed
 )
@@ -51,6 +52,11 @@ type State[C any] struct {
 	Reason    Reason            `json:",omitempty"`
 	Said      []transcript.Span `json:",omitempty"`
 	Tail      []message.Message `json:",omitempty"` // what was said last, and is not in the transcript yet
+	Summary   string            `json:",omitempty"` // stands for what was said in Behind, for the model
+	Behind    []transcript.Span `json:",omitempty"`
+	Unsummed  bool              `json:",omitempty"` // a summary has failed in this turn
+	TooLong   bool              `json:",omitempty"` // the model has said that it was shown too much
+	Try       string            `json:",omitempty"` // made anew when a run begins, and when it begins again
 	Phase     string            `json:",omitempty"` // what the turn does next
 	Step      int               `json:",omitempty"` // of this turn
 	Acted     bool              `json:",omitempty"` // a tool has run in this turn, or an answer was taken
@@ -63,15 +69,21 @@ type State[C any] struct {
 
 	// Answers are those that were given and are not used yet. Answered says who has answered which call.
 	Answers  map[string]Answer `json:",omitzero"`
-	Answered map[string]string `json:",omitzero"`
+	Answered Answered          `json:",omitzero"`
 
-	Children map[string]string  `json:",omitzero"` // session → agent
+	Heard    []string           `json:",omitempty"` // the newest requests that were said, if messages steer
+	Children map[string]string  `json:",omitzero"`  // session → tool; of those that are done, some
 	Self     string             // the session that the state is of: a fork notices that it is another one
+	Forked   int                `json:",omitempty"` // how many messages a fork has of its source
+	Born     string             // made anew with each session: one that was deleted and begun again is another one
 	Parent   string             `json:",omitempty"`
 	Root     string             `json:",omitempty"`
+	Above    []string           `json:",omitempty"` // the agents that have called, the root's first
 	Resumes  int                `json:",omitempty"`
+	Litter   time.Time          `json:",omitzero"` // since when the transcript may have what no state names
 	Spent    orchestrator.Usage // over all turns, children included
-	Most     float64            `json:",omitempty"` // what Spent may cost: a parent has left so much
+	Most     float64            `json:",omitempty"` // what Spent may cost: a parent has left so much; below 0 is nothing
+	Over     bool               `json:",omitempty"` // it has expired, and is being deleted
 	Labels
 	Created time.Time
 }
@@ -89,8 +101,13 @@ type Labels struct {
 // An Open call has no result yet.
 type Open struct {
 	Call  Call
-	Child string    `json:",omitempty"` // the session that runs it
-	Asked bool      `json:",omitempty"` // the child has been asked
+	Child string  `json:",omitempty"` // the session that runs it
+	Asked bool    `json:",omitempty"` // the child has been asked
+	Left  float64 `json:",omitempty"` // what the child has not used up of its part of a budget
+
+	// Counted is what the child has used, as far as it is counted to this session.
+	Counted orchestrator.Usage `json:",omitzero"`
+
 	Waits []Pending `json:",omitempty"` // whom it waits for; empty: it has not run yet
 }
 
@@ -100,6 +117,9 @@ type Pending struct {
 	Kind  Kind
 	Agent string
 	Since time.Time
+
+	Until     time.Time `json:",omitzero"`  // zero: it waits for ever
+	Otherwise string    `json:",omitempty"` // of Client: the result if nobody has answered until then; "" has failed
 }
 
 // An Interrupt says who stopped what.
@@ -126,6 +146,14 @@ func Done(result string) Answer { return Answer{Kind: Client, Result: result} }
 
 // CouldNot says why the caller's side has no result.
 func CouldNot(reason string) Answer { return Answer{Kind: Client, Result: reason, Failed: true} }
+
+// rootOf returns the agent and the session that have asked first; "" if the session is no child.
+func rootOf[C any](s *State[C]) (agent, session string) {
+	if len(s.Above) == 0 {
+		return "", ""
+	}
+	return s.Above[0], s.Root
+}
 
 // missing returns the calls that wait for an answer that was not given, of descendants too.
 func (s *State[C]) missing() (all []Pending) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/keeper"
 )
 
 // errStopped is the cause of a context that Stop has ended.
@@ -18,10 +19,7 @@ const lookEvery = time.Second
 
 // wish returns the wish that this run stop, or nil.
 func (a *Agent[C]) wish(ctx context.Context, t *Turn[C]) (*Interrupt, error) {
-	if a.stores.Inbox == nil {
-		return nil, nil
-	}
-	it, err := a.stores.Inbox.Item(ctx, a.key(t.Session), inbox.Stop, t.RunID)
+	it, err := a.wishes.Item(ctx, a.key(t.Session), inbox.Stop, t.RunID)
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
 		return nil, nil
@@ -40,22 +38,13 @@ func (a *Agent[C]) interruptible(ctx context.Context, t *Turn[C]) (inner context
 	a.running[t.RunID] = cancel
 	a.mu.Unlock()
 	var looking sync.WaitGroup
-	if a.stores.Inbox != nil {
-		looking.Go(func() {
-			tick := time.NewTicker(lookEvery)
-			defer tick.Stop()
-			for {
-				select {
-				case <-inner.Done():
-					return
-				case <-tick.C:
-					if i, _ := a.wish(inner, t); i != nil {
-						cancel(errStopped)
-					}
-				}
+	looking.Go(func() {
+		for keeper.Sleep(inner, lookEvery) == nil {
+			if i, _ := a.wish(inner, t); i != nil {
+				cancel(errStopped)
 			}
-		})
-	}
+		}
+	})
 	return inner, func() {
 		a.mu.Lock()
 		delete(a.running, t.RunID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -16,13 +17,17 @@ type Tool struct {
 	Name, Description string
 	Parameters        json.RawMessage // JSON Schema of an object
 
-	// Run does it. Its text goes to the model. An error goes to the model too, unless the outcome is in doubt.
+	// Run does it. Its text goes to the model. An error goes to the model too, unless the outcome is in doubt: it is if
+	// the tool is an effect, and neither ledger.NotDone nor Ran marks the error.
 	Run func(ctx context.Context, c Call) (string, error)
 
 	// Class says what a recovery may do. The zero value is ledger.Ask. A Pure tool changes nothing in the world: it is
 	// not recorded, and runs again after a crash.
 	Class  ledger.Class
 	Verify func(ctx context.Context, c Call) (text string, landed bool, err error) // for ledger.Verifiable
+
+	// Settles is how long the other side may take until Verify sees the effect: see orchestrator.OnceOptions.
+	Settles time.Duration
 
 	// Key names the effect in the world: it happens once ever. If it is nil or says "", it happens once for each call.
 	Key func(args json.RawMessage) string
@@ -31,7 +36,17 @@ type Tool struct {
 	Wait Kind
 	When func(args json.RawMessage) bool
 
+	// Until is how long an answer is waited for, if it is not 0: then an approval is refused, and a client's call has
+	// the result Otherwise, or has failed if that is "". Of a Child it bounds all that the child waits for, and the
+	// child is told. Expire sees to it.
+	Until     time.Duration
+	Otherwise string
+
 	Child Other // runs a turn of another agent
+
+	// Bind keeps the session of the child: each call in a session is the next turn of one conversation. Without it each
+	// call begins one.
+	Bind bool
 
 	schema *jsonschema.Resolved
 	fault  error // of the constructor; New returns it
@@ -66,14 +81,18 @@ type Effect[In, Out any] struct {
 	Verify func(ctx context.Context, key string) (out Out, landed bool, err error) // for ledger.Verifiable
 	Key    func(In) string                                                         // once ever; nil: once for each call
 
-	// Approve says whether a person has to agree first. nil is never.
+	Settles time.Duration // how long the other side may take until Verify sees it
+
+	// Approve says whether a person has to agree first. nil is never. Until is how long the person may take; then it
+	// is refused. 0 is for ever.
 	Approve func(In) bool
+	Until   time.Duration
 }
 
 // Tool returns the effect as a Tool.
 func (e Effect[In, Out]) Tool() Tool {
 	t := typed[In](e.Name, e.Description)
-	t.Class = e.Class
+	t.Class, t.Settles = e.Class, e.Settles
 	if e.Run != nil {
 		t.Run = func(ctx context.Context, c Call) (string, error) {
 			in, err := decode[In](c.Args)
@@ -100,7 +119,7 @@ func (e Effect[In, Out]) Tool() Tool {
 		}
 	}
 	if e.Approve != nil {
-		t.Wait = Approval
+		t.Wait, t.Until = Approval, e.Until
 		t.When = func(args json.RawMessage) bool {
 			in, err := decode[In](args)
 			return err != nil || e.Approve(in)
@@ -108,6 +127,19 @@ func (e Effect[In, Out]) Tool() Tool {
 	}
 	return t
 }
+
+// Ran marks an error of a tool that has run, and says itself that it has failed. The model sees the text. Of an effect
+// the ledger keeps it as the result: nothing runs again, and nobody is asked. Ran returns nil if err is nil.
+func Ran(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ranError{err}
+}
+
+type ranError struct{ error }
+
+func (e *ranError) Unwrap() error { return e.error }
 
 // ClientTool returns a tool that runs at the caller's side.
 func ClientTool[In any](name, description string) Tool {

@@ -72,7 +72,8 @@ type Options struct {
 	// Logger gets the outcome of each run. nil means slog.Default().
 	Logger *slog.Logger
 
-	// LogError returns the text that logs show for an error: see orchestrator.Options.LogError.
+	// LogError returns the text that logs show for an error: see orchestrator.Options.LogError. If it is nil, the level
+	// of Logger decides, as it does there.
 	LogError func(error) string
 }
 
@@ -123,7 +124,7 @@ func newDrain(b Bot, o *Options) *drain {
 	}
 	d.Every = min(d.Every, 24*time.Hour)
 	d.Logger = cmp.Or(d.Logger, slog.Default()).With("orchestrator", b.Name())
-	d.LogError = logtext.By(d.LogError)
+	d.LogError = logtext.By(d.LogError, d.Logger)
 	return d
 }
 
@@ -240,8 +241,6 @@ func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 		d.Logger.ErrorContext(ctx, what, r.attrs(d.why(r.Err))...)
 	case r.Err != nil:
 		d.Logger.ErrorContext(ctx, "run not finished", r.attrs("took_ms", took.Milliseconds(), d.why(r.Err))...)
-	case r.Outcome == "parked":
-		d.Logger.ErrorContext(ctx, "run parked", r.attrs()...)
 	case r.Outcome == "settled", r.Outcome == "delivered", r.Outcome == "cleaned":
 		d.Logger.InfoContext(ctx, "run finished", r.attrs("outcome", r.Outcome, "took_ms", took.Milliseconds())...)
 	default:

@@ -17,6 +17,7 @@
 // A drain claims a few runs at a time, and hundreds may be at work at once: see [Options]. So if a process dies, its
 // long turns are taken up within seconds, not one after the other.
 //
-// A drain logs each run that was finished at level Info, and each run that failed or was parked at level Error. It logs
-// at level Warn, once, that a session is left to processes of another version. It logs nothing for idle sessions.
+// A drain logs each run that was finished at level Info, and each run that failed at level Error. It logs at level
+// Warn, once, that a session is left to processes of another version. It logs nothing for idle sessions. A bot logs
+// itself that a run was parked.
 package bootdrain

@@ -70,6 +70,9 @@ const (
 // DefaultKeep is how many turns of a session stay if AppendOptions.Keep is 0.
 const DefaultKeep = 100
 
+// MostLabels is how many labels a session has at most.
+const MostLabels = 64
+
 // DefaultUnsettled is how long a session without a settled turn stays after its lease ended, if a store's options do
 // not say.
 const DefaultUnsettled = 7 * 24 * time.Hour
@@ -138,6 +141,16 @@ type Claimed struct {
 	Failed int
 }
 
+// A Label is something by which a session is found, such as who its user is, or that the session waits.
+type Label struct {
+	// Name has 1 to 256 bytes, and is valid as the name of a session is.
+	Name string
+
+	// At is when something of the session is due. The zero Time is never. A store keeps milliseconds, and drops the
+	// rest. At is from the years 1970 to 9999.
+	At time.Time
+}
+
 // AppendOptions say what else happens in the statement that settles a turn.
 type AppendOptions struct {
 	// Keep is how many turns stay: exactly the newest ones, and all that are not yet delivered. 0 means 100, KeepAll
@@ -149,6 +162,12 @@ type AppendOptions struct {
 	// Fresh makes Append return ErrConflict, not nil, if a kept turn already has the run. Another owner may have
 	// settled that turn.
 	Fresh bool
+
+	// Relabel makes the labels of the session exactly Labels, if the turn is appended. Without it the labels stay as
+	// they are, Labels is empty, and the Append costs what it would without labels.
+	Relabel bool
+	// Labels have distinct names. They are MostLabels at most.
+	Labels []Label
 }
 
 // Marks raise the counters of a session. They never lower a counter, and never raise one beyond the settled turns. Zero
@@ -180,6 +199,11 @@ type SessionQuery struct {
 	// HeldBack, which needs Owing and excludes Due, selects only the sessions that a Marks.Retry holds back for longer
 	// than this from now, by the store's clock. 0 selects the others too. The cost is that of Owing.
 	HeldBack time.Duration
+	// Label selects only sessions with this label. The cost grows with the sessions that have the label, not with all.
+	Label string
+	// By, which needs Label, selects only sessions whose label has an At that is not after By. The cost grows with
+	// these sessions. A page costs as much as all of them, because the order is by name. By is cut to milliseconds too.
+	By time.Time
 }
 
 // A Reader is all that a page or a report needs. Its sequences hold no connection, transaction or lock while they

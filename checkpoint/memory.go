@@ -30,6 +30,8 @@ type Memory struct {
 	mu       sync.Mutex // protects following fields
 	sessions map[Key]*session
 	owing    map[Key]struct{}
+	// labeled are the sessions by a Key of their orchestrator and a label.
+	labeled map[Key]map[Key]struct{}
 	// epoch is the last one issued, for any session. Deleting a session does not bring an epoch back.
 	epoch int64
 }
@@ -62,6 +64,7 @@ type session struct {
 	failed int // failed deliveries of turn owed
 	// retryAt is when the delivery of turn owed becomes due.
 	retryAt time.Time
+	labels  []Label
 	first   int          // the turn of kept[0]
 	kept    []Checkpoint // without gaps
 	// array is the array of kept. It leaves room at its beginning when turns are pruned.
@@ -203,7 +206,8 @@ func (m *Memory) Head(ctx context.Context, k Key) (Head, error) {
 // Append implements Store.
 func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error {
 	keep, err := o.Kept()
-	if err := checked(ctx, l.Validate(), cp.Validate(), err); err != nil {
+	labels, wrong := o.Relabeled()
+	if err := checked(ctx, l.Validate(), cp.Validate(), err, wrong); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -223,9 +227,41 @@ func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOpt
 		}
 		m.owing[l.Key] = struct{}{}
 	}
+	if labels != nil {
+		m.relabel(l.Key, s, labels)
+	}
 	s.prune(keep)
 	s.touch(now, o.Release)
 	return nil
+}
+
+// relabel replaces the labels of a session.
+func (m *Memory) relabel(k Key, s *session, labels []Label) {
+	for _, l := range s.labels {
+		at := Key{Orchestrator: k.Orchestrator, Session: l.Name}
+		if delete(m.labeled[at], k); len(m.labeled[at]) == 0 {
+			delete(m.labeled, at)
+		}
+	}
+	s.labels = labels
+	for _, l := range labels {
+		at := Key{Orchestrator: k.Orchestrator, Session: l.Name}
+		if m.labeled == nil {
+			m.labeled = make(map[Key]map[Key]struct{})
+		}
+		if m.labeled[at] == nil {
+			m.labeled[at] = make(map[Key]struct{})
+		}
+		m.labeled[at][k] = struct{}{}
+	}
+}
+
+// has reports whether the session has the label that q asks for.
+func (s *session) has(q SessionQuery) bool {
+	by := q.DueBy()
+	return q.Label == "" || slices.ContainsFunc(s.labels, func(l Label) bool {
+		return l.Name == q.Label && (by.IsZero() || !l.At.IsZero() && !l.At.After(by))
+	})
 }
 
 // whyNot explains an Append that found no head to move.
@@ -320,9 +356,16 @@ func (m *Memory) Delete(ctx context.Context, l Lease) error {
 	if s := m.sessions[l.Key]; s != nil && s.fence != l.Fence {
 		return lock.ErrFenced
 	}
-	delete(m.sessions, l.Key)
-	delete(m.owing, l.Key)
+	m.remove(l.Key)
 	return nil
+}
+
+func (m *Memory) remove(k Key) {
+	if s := m.sessions[k]; s != nil {
+		m.relabel(k, s, nil)
+	}
+	delete(m.sessions, k)
+	delete(m.owing, k)
 }
 
 // Turns implements Reader.
@@ -372,7 +415,7 @@ func (m *Memory) list(q SessionQuery) []string {
 	selects := func(k Key, s *session) bool {
 		held := time.Until(s.retryAt)
 		return k.Orchestrator == q.Orchestrator && s.last() >= 0 && (!q.Owing || s.owed >= 0) &&
-			(!q.Due || held <= 0) && (q.HeldBack == 0 || held > q.HeldBack)
+			(!q.Due || held <= 0) && (q.HeldBack == 0 || held > q.HeldBack) && s.has(q)
 	}
 	if q.Session != "" {
 		k := Key{Orchestrator: q.Orchestrator, Session: q.Session}
@@ -387,8 +430,8 @@ func (m *Memory) list(q SessionQuery) []string {
 			ids = append(ids, k.Session)
 		}
 	}
-	if q.Owing {
-		for k := range m.owing {
+	if some, ok := m.some(q); ok {
+		for k := range some {
 			add(k, m.sessions[k])
 		}
 	} else {
@@ -401,6 +444,14 @@ func (m *Memory) list(q SessionQuery) []string {
 		ids = ids[:q.Limit]
 	}
 	return ids
+}
+
+// some returns the sessions of which q selects some, if it does not select among all.
+func (m *Memory) some(q SessionQuery) (some map[Key]struct{}, ok bool) {
+	if q.Label != "" {
+		return m.labeled[Key{Orchestrator: q.Orchestrator, Session: q.Label}], true
+	}
+	return m.owing, q.Owing
 }
 
 // Sweep implements Sweeper.
@@ -416,7 +467,7 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (retired int, err error) 
 			break
 		}
 		if ttl := m.ttl(s); s.owed < 0 && ttl > 0 && s.leaseUntil.Before(now.Add(-ttl)) {
-			delete(m.sessions, k)
+			m.remove(k)
 			retired++
 		}
 	}

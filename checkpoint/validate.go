@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
@@ -148,6 +150,56 @@ func (o AppendOptions) Known() error {
 	return nil
 }
 
+// Relabeled returns the labels of Relabel by name, with At in UTC and cut to milliseconds. It returns nil if the labels
+// stay as they are, and a list that is not nil if they are replaced.
+func (o AppendOptions) Relabeled() ([]Label, error) {
+	if !o.Relabel && len(o.Labels) == 0 {
+		return nil, nil
+	}
+	if !o.Relabel || len(o.Labels) > MostLabels {
+		return nil, fmt.Errorf("%w: %d labels, with Relabel %t", ErrInvalid, len(o.Labels), o.Relabel)
+	}
+	labels := make([]Label, len(o.Labels))
+	for i, l := range o.Labels {
+		if err := validLabel(l.Name); err != nil {
+			return nil, err
+		}
+		l.At = cut(l.At)
+		if !l.At.IsZero() && (l.At.Year() < 1970 || l.At.Year() > 9999) {
+			return nil, fmt.Errorf("%w: label at %v", ErrInvalid, l.At)
+		}
+		labels[i] = l
+	}
+	slices.SortFunc(labels, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(labels); i++ {
+		if labels[i].Name == labels[i-1].Name {
+			return nil, fmt.Errorf("%w: label %q twice", ErrInvalid, labels[i].Name)
+		}
+	}
+	return labels, nil
+}
+
+// validLabel checks the name of a label.
+func validLabel(name string) error {
+	if len(name) > longestLabel {
+		return fmt.Errorf("%w: label of %d bytes", ErrInvalid, len(name))
+	}
+	return valid.ID("label", name)
+}
+
+const longestLabel = 256
+
+// cut returns t in UTC and in whole milliseconds. It leaves the zero Time as it is.
+func cut(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMilli(t.UnixMilli()).UTC()
+}
+
+// DueBy returns By in UTC, cut to milliseconds as a Label is. It returns the zero Time if By does not count.
+func (q SessionQuery) DueBy() time.Time { return cut(q.By) }
+
 // Validate checks the counters.
 func (m Marks) Validate() error {
 	if m.Summarized < 0 || m.Delivered < 0 || m.Summarized > Newest || m.Delivered > Newest {
@@ -182,7 +234,13 @@ func (q SessionQuery) Validate() error {
 	if q.HeldBack < 0 || q.HeldBack > maxTTL || q.HeldBack > 0 && (q.Due || !q.Owing) {
 		return fmt.Errorf("%w: HeldBack of %v, with Owing %t and Due %t", ErrInvalid, q.HeldBack, q.Owing, q.Due)
 	}
-	return nil
+	if by := q.DueBy(); !by.IsZero() && (q.Label == "" || by.Year() < 1970 || by.Year() > 9999) {
+		return fmt.Errorf("%w: By %v, with Label %q", ErrInvalid, q.By, q.Label)
+	}
+	if q.Label == "" {
+		return nil
+	}
+	return validLabel(q.Label)
 }
 
 // ValidateHeld checks the arguments of Held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -22,10 +23,24 @@ const (
 
 	// Stop is the wish that a run stop. Item.ID is the id of the run.
 	Stop Kind = "stop"
+
+	// Message is what a user says to a turn in flight. Item.ID is the id of the request.
+	Message Kind = "message"
+
+	// Input is an input that waits for its turn. Item.ID is its request id.
+	Input Kind = "input"
+
+	// Failed is an input that has waited, and whose turn has failed. Item.ID is its request id.
+	Failed Kind = "failed"
 )
 
+var kinds = [...]Kind{Answer, Stop, Message, Input, Failed}
+
+// Kinds returns all kinds.
+func Kinds() []Kind { return slices.Clone(kinds[:]) }
+
 // Known reports whether a store takes k.
-func (k Kind) Known() bool { return k == Answer || k == Stop }
+func (k Kind) Known() bool { return slices.Contains(kinds[:], k) }
 
 // An Item is there until it is removed, and never changes.
 type Item struct {

@@ -148,7 +148,7 @@ func (m *Memory) remove(d drawer, session string, ids []string) {
 // orAll returns k, or all kinds if k is "".
 func (k Kind) orAll() []Kind {
 	if k == "" {
-		return []Kind{Answer, Stop}
+		return Kinds()
 	}
 	return []Kind{k}
 }

@@ -50,7 +50,7 @@ func TestSum(t *testing.T) {
 }
 
 func TestKnown(t *testing.T) {
-	for kind, want := range map[inbox.Kind]bool{inbox.Answer: true, inbox.Stop: true, "": false, "Answer": false} {
+	for kind, want := range map[inbox.Kind]bool{inbox.Answer: true, inbox.Input: true, "": false, "Answer": false} {
 		if kind.Known() != want {
 			t.Errorf("%q is known: %t", kind, !want)
 		}

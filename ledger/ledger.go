@@ -134,8 +134,8 @@ var (
 type DamagedError = store.DamagedError
 
 // NotDone marks an error after which this attempt certainly did not happen: it was declined, refused, or never sent. It
-// says nothing of earlier attempts: see Unsure. Any other error of an effect means that the outcome is unknown. NotDone
-// returns nil if err is nil.
+// says nothing of earlier attempts: see Unsure. NotSent finds out what was never sent. Any other error of an effect
+// means that the outcome is unknown. NotDone returns nil if err is nil.
 func NotDone(err error) error {
 	if err == nil {
 		return nil

@@ -1,6 +1,9 @@
 package message
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // The kinds of blocks.
 const (
@@ -58,12 +61,25 @@ type Result struct {
 
 // Call returns the content of a tool_call block. For a block of another kind, ok is false.
 func (b Block) Call() (c Call, ok bool) {
-	return c, b.Kind == KindToolCall && json.Unmarshal(b.Raw, &c) == nil
+	if b.Kind != KindToolCall {
+		return c, false
+	}
+	if p, ok := content(b.Raw); ok {
+		p.Args = slices.Clone(p.Args)
+		return p.Call, true
+	}
+	return c, json.Unmarshal(b.Raw, &c) == nil
 }
 
 // Result returns the content of a tool_result block. For a block of another kind, ok is false.
 func (b Block) Result() (r Result, ok bool) {
-	return r, b.Kind == KindToolResult && json.Unmarshal(b.Raw, &r) == nil
+	if b.Kind != KindToolResult {
+		return r, false
+	}
+	if p, ok := content(b.Raw); ok {
+		return p.Result, true
+	}
+	return r, json.Unmarshal(b.Raw, &r) == nil
 }
 
 // valid returns raw as a later decode will return it: if raw is not JSON, as a JSON string.

@@ -3,6 +3,7 @@ package message_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -23,10 +24,18 @@ func FuzzMessage(f *testing.F) {
 		`{"v":1,"created_at":"0001-01-01T00:00:00Z","V":1,"BLOCKS":null}`,
 		`{"v":2}`,
 		`null`,
+		`{"v": 1, "role": "tool", "turn": -3, "blocks": [{"kind": "tool_result", "content": "a\n\u00e9\/\b\f\r\t\\\"", ` +
+			`"call_id": "", "is_error": true}]} `,
+		`{"v":1,"blocks":[{"kind":"tool_call","args":"no \"JSON"},{"kind":"reasoning","metadata":[1,{"a":"]\""}]}]}`,
+		`{"v":1,"blocks":[{"kind":"text","args":[1,{"a":]}]}]}`,
+		`{"v":1,"turn":01}`, `{"v":1,"turn":-0}`, `{"v":1,"turn":1e1}`, `{"v":1,"v":1}`, `{"v":1,"role":"a","role":null}`,
+		`{"v":1,"\u0069d":"m"}`, `{"v":1,"id":"\ud83d\ude00"}`, `{"v":1,"id":"\x"}`, "{\"v\":1,\"id\":\"\n\"}", `{"v":1} 1`,
+		"{\"v\":1,\"id\":\"\xff\"}", `{"v":1,"blocks":[{"kind":"tool_result","is_error":tru}]}`, `{"v":1,"created_at":""}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
+		readersAgree(t, doc)
 		first, ok := decode(t, doc)
 		if !ok {
 			return
@@ -51,6 +60,16 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
+// readersAgree fails the test if the reader of the usual form does not read what encoding/json does.
+func readersAgree(t *testing.T, doc []byte) {
+	t.Helper()
+	var got, want message.Message
+	err, wantErr := got.UnmarshalJSON(doc), want.ReadAny(doc)
+	if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s\nis   %+v, %v\nwant %+v, %v", doc, got, err, want, wantErr)
+	}
+}
+
 // decode reports whether doc holds a message, of unknown kinds too.
 func decode(t *testing.T, doc []byte) (m message.Message, ok bool) {
 	t.Helper()
@@ -62,8 +81,12 @@ func decode(t *testing.T, doc []byte) (m message.Message, ok bool) {
 		return m, false
 	}
 	for _, b := range m.Blocks {
-		_, call := b.Call()
+		c, call := b.Call()
 		_, result := b.Result()
+		var want message.Call
+		if call && (json.Unmarshal(b.Raw, &want) != nil || !reflect.DeepEqual(c, want)) {
+			t.Errorf("%s is %+v", b.Raw, c)
+		}
 		if call != (b.Kind == message.KindToolCall) || result != (b.Kind == message.KindToolResult) {
 			t.Errorf("%+v: call %v, result %v", b, call, result)
 		}

@@ -31,20 +31,49 @@ type stored struct {
 
 // MarshalJSON returns the stored form. Blocks of an unknown kind are written as they were read.
 func (m Message) MarshalJSON() ([]byte, error) {
-	s := stored{version, m.ID, m.Role, m.Turn, wholeMinutes(m.CreatedAt), make([]json.RawMessage, len(m.Blocks))}
+	doc, err := m.encode()
+	if err == nil {
+		return doc, nil
+	}
 	for i, b := range m.Blocks {
-		doc, err := b.MarshalJSON()
-		if err != nil {
+		if _, err := b.MarshalJSON(); err != nil {
 			return nil, fmt.Errorf("message %q: block %d: %w", m.ID, i, err)
 		}
-		s.Blocks[i] = doc
 	}
-	return json.Marshal(s)
+	return nil, err
+}
+
+// encode is MarshalJSON, whose errors do not name the block.
+func (m Message) encode() (doc []byte, err error) {
+	blocks := make([]any, len(m.Blocks))
+	for i, b := range m.Blocks {
+		if blocks[i], err = b.form(); err != nil {
+			return nil, err
+		}
+	}
+	// It has the members of stored. Blocks that were encoded before would be scanned once more here.
+	return json.Marshal(struct {
+		Version   int       `json:"v"`
+		ID        string    `json:"id,omitempty"`
+		Role      string    `json:"role"`
+		Turn      int       `json:"turn"`
+		CreatedAt time.Time `json:"created_at,omitzero"`
+		Blocks    []any     `json:"blocks"`
+	}{version, m.ID, m.Role, m.Turn, wholeMinutes(m.CreatedAt), blocks})
 }
 
 // UnmarshalJSON reads the stored form. After ErrUnknownKind, m is complete: encoding m again keeps the unknown blocks.
 // After any other error, m is unchanged.
 func (m *Message) UnmarshalJSON(doc []byte) error {
+	if read, ok := readMessage(doc); ok {
+		*m = read
+		return nil
+	}
+	return m.readAny(doc)
+}
+
+// readAny is UnmarshalJSON for all forms.
+func (m *Message) readAny(doc []byte) error {
 	var form struct {
 		Version int `json:"v"`
 	}
@@ -111,17 +140,29 @@ type storedResult struct {
 // MarshalJSON returns the stored form. It has no version: the message carries the version. If Text or Raw does not fit
 // the kind, MarshalJSON returns an error.
 func (b Block) MarshalJSON() ([]byte, error) {
+	form, err := b.form()
+	if err != nil {
+		return nil, err
+	}
+	if raw, ok := form.(json.RawMessage); ok {
+		return raw, nil
+	}
+	return json.Marshal(form)
+}
+
+// form returns what encoding/json writes as the stored form.
+func (b Block) form() (any, error) {
 	call, isCall := b.Call()
 	result, isResult := b.Result()
 	switch {
 	case b.Kind == KindText && len(b.Raw) == 0:
-		return json.Marshal(storedText{b.Kind, b.Text})
+		return storedText{b.Kind, b.Text}, nil
 	case b.Kind == KindReasoning:
-		return json.Marshal(storedReasoning{storedText{b.Kind, b.Text}, b.Raw})
+		return storedReasoning{storedText{b.Kind, b.Text}, b.Raw}, nil
 	case isCall && b.Text == "":
-		return json.Marshal(storedCall{b.Kind, call})
+		return storedCall{b.Kind, call}, nil
 	case isResult:
-		return json.Marshal(storedResult{b.Kind, result, b.Text})
+		return storedResult{b.Kind, result, b.Text}, nil
 	case known(b.Kind):
 		return nil, fmt.Errorf("text or raw JSON is not that of a %s block", b.Kind)
 	}

@@ -104,6 +104,25 @@ func TestMessageRoundTrips(t *testing.T) {
 	}
 }
 
+// What MarshalJSON writes, and what PostgreSQL makes of it in a column of jsonb, is read in one pass.
+func TestUsualForm(t *testing.T) {
+	for _, m := range talk() {
+		doc, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if readersAgree(t, doc); !message.IsUsual(doc) {
+			t.Errorf("%s is odd", doc)
+		}
+	}
+	const jsonb = `{"v": 1, "role": "tool", "turn": 7, "blocks": [{"kind": "tool_result", "call_id": "c", "content": ` +
+		`"a \"b\" é\n", "is_error": false}, {"kind": "reasoning", "text": "", "metadata": {"a": [1, null]}}], ` +
+		`"created_at": "2026-03-01T09:30:00.5Z"}`
+	if readersAgree(t, []byte(jsonb)); !message.IsUsual([]byte(jsonb)) {
+		t.Errorf("%s is odd", jsonb)
+	}
+}
+
 // A message reads the same on a machine whose own zone has the stored offset.
 func TestCreatedAtDoesNotDependOnTheReader(t *testing.T) {
 	local := time.Local

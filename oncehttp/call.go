@@ -42,7 +42,7 @@ type head struct {
 func (c *call) run() {
 	kept, err := record{}, errEnded
 	defer func() { c.finish(kept, err) }()
-	kept, err = c.scope.once(c.req.Context(), each(c.sum, c.number), c.ask)
+	kept, err = c.scope.once(c.req.Context(), each(c.sum, c.number), c.recorder.options.KeepOnRetry, c.ask)
 }
 
 // ask is the function of Once: it asks the model.

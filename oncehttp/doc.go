@@ -42,6 +42,8 @@
 //	ErrOther                  an earlier owner has recorded another reply for this request meanwhile; ask again
 //	orchestrator.ErrNoLedger  the bot has no ledger
 //
-// Other errors are those of the client below, and of [orchestrator.Once]. ErrOther and the errors of the ledger come
+// Other errors are those of the client below, and of [orchestrator.Once]. If a request was never sent, because no
+// connection came about, its error has the mark of [ledger.NotDone]: see [NotSent], which is also for the effects of a
+// bot. ErrOther and the errors of the ledger come
 // where the end of the body would come.
 package oncehttp

@@ -18,9 +18,13 @@ var (
 
 // Options are the options of a Recorder. The zero value records each reply that can be recorded.
 type Options struct {
-	// Keep reports whether a reply shall be recorded. A reply that is of no use should not be: a function that is tried
-	// again would get it again. Keep may be called concurrently.
+	// Keep reports whether a reply shall be recorded. A reply that is of no use should not be: after a crash the
+	// function would get it again. Keep may be called concurrently.
 	Keep func(Reply) bool
+
+	// KeepOnRetry is that of orchestrator.OnceOptions: a function that is tried again because the bot has failed gets
+	// the recorded replies again.
+	KeepOnRetry bool
 }
 
 // A Reply is the recorded form of a response.
@@ -46,10 +50,11 @@ func New(o *Options) *Recorder {
 }
 
 // Middleware answers a request with the recorded reply. If none is recorded, it calls next, and records the reply. It
-// has the type of a middleware of openai-go.
+// has the type of a middleware of openai-go. It marks errors as NotSent does.
 func (r *Recorder) Middleware(
 	req *http.Request, next func(*http.Request) (*http.Response, error),
 ) (*http.Response, error) {
+	next = proving{next}.RoundTrip
 	s, ok := scopeIn(req.Context())
 	switch {
 	case !ok:

@@ -263,6 +263,55 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// A model says nonsense once, and then it is repaired. Whoever tries the turn again asks it once: the intent itself,
+// and the same request. With KeepOnRetry each gets the nonsense again.
+func TestRepaired(t *testing.T) {
+	in := orchestrator.Input{RequestID: "r"}
+	for _, by := range []string{"the intent", "the request"} {
+		for _, keep := range []bool{false, true} {
+			asked := 0
+			m := newModel(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+				if asked++; asked == 1 {
+					_, _ = io.WriteString(w, "nonsense")
+					return
+				}
+				_, _ = io.WriteString(w, "sense")
+			})
+			client := m.recorded(&oncehttp.Options{KeepOnRetry: keep})
+			d := single(nil)
+			d.Intents["work"] = orchestrator.Intent[State]{Run: func(ctx context.Context, t *Turn) error {
+				said, err := m.ask(oncehttp.With(ctx, t, "model"), client, "one")
+				if t.State.Said = append(t.State.Said, said); err == nil && said == "nonsense" {
+					err = errors.New("unusable")
+				}
+				return err
+			}}
+			if by == "the intent" {
+				work := d.Intents["work"]
+				work.Retry.Attempts = 2
+				d.Intents["work"] = work
+			}
+			bot := start(t, d, new(ledger.Memory), io.Discard)
+			res, err := bot.Execute(t.Context(), "s", in, nil)
+			if by != "the intent" {
+				if err == nil {
+					t.Fatalf("%s: nonsense has settled", by)
+				}
+				res, err = bot.Execute(t.Context(), "s", in, nil)
+			}
+			if keep {
+				if err == nil || asked != 1 {
+					t.Errorf("%s: %+v, %v, asked %d times", by, res, err, asked)
+				}
+				continue
+			}
+			if err != nil || !slices.Equal(res.State.Said, []string{"sense"}) || asked != 2 {
+				t.Errorf("%s: %+v, %v, asked %d times", by, res, err, asked)
+			}
+		}
+	}
+}
+
 // Of a call nothing is stored but its reply.
 func TestNoSecrets(t *testing.T) {
 	m := newModel(t, func(w http.ResponseWriter, r *http.Request, _ string) {

@@ -17,9 +17,9 @@ import (
 func With[S any](ctx context.Context, t *orchestrator.Turn[S], name string) context.Context {
 	return context.WithValue(ctx, scopeKey{}, &scope{
 		name: name, log: t.Logger(), taken: make(map[string]map[int]bool),
-		once: func(ctx context.Context, each string, ask func() (record, error)) (record, error) {
+		once: func(ctx context.Context, each string, keep bool, ask func() (record, error)) (record, error) {
 			return orchestrator.Once(ctx, t, name, func(context.Context, string) (record, error) { return ask() },
-				&orchestrator.OnceOptions[record]{Class: ledger.Pure, Each: each})
+				&orchestrator.OnceOptions[record]{Class: ledger.Pure, Each: each, KeepOnRetry: keep})
 		},
 	})
 }
@@ -48,7 +48,7 @@ func scopeIn(ctx context.Context) (s *scope, ok bool) {
 type scope struct {
 	name string
 	log  *slog.Logger
-	once func(ctx context.Context, each string, ask func() (record, error)) (record, error)
+	once func(ctx context.Context, each string, keep bool, ask func() (record, error)) (record, error)
 
 	mu sync.Mutex // protects following field
 

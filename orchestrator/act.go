@@ -16,23 +16,27 @@ import (
 )
 
 // effectOf gives an effect the identity that it has in this run, and takes its place.
-func (x *execution[S]) effectOf(l *line, e ledger.Effect) (ledger.Effect, error) {
+func (fx *effects) effectOf(l *line, c onceCall) (ledger.Effect, error) {
+	e := c.effect
 	switch {
-	case x.engine().ledger == nil:
+	case fx.of.engine().ledger == nil:
 		return e, ErrNoLedger
-	case l.place == inBegin:
+	case l.in == inBegin:
 		return e, fmt.Errorf("%w: Once in Begin: the turn is not recorded yet", ledger.ErrInvalid)
 	}
 	if l.over() {
 		return e, errOver
 	}
-	e.Orchestrator, e.Session, e.RunID = x.engine().identity.name, l.session, l.run
+	e.Orchestrator, e.Session, e.RunID = fx.of.engine().identity.name, l.session, l.run
 	e.Iteration, e.Intent, e.Fence, e.Began = l.iteration, l.intent, l.fence, l.began
 	parts := []string{"key", e.Orchestrator, e.Name, e.Key}
 	if e.Key == "" {
 		parts = []string{
-			"place", e.Orchestrator, e.RunID, strconv.Itoa(e.Iteration), string(l.place), l.intent,
+			"place", e.Orchestrator, e.RunID, strconv.Itoa(e.Iteration), string(l.in), l.intent,
 			strconv.Itoa(l.item), e.Name, e.Each,
+		}
+		if tries := l.tries(); e.Class == ledger.Pure && !c.keep && tries != "" {
+			parts = append(parts, "try", tries)
 		}
 	}
 	e.ID = digest(parts...)[:idLen]
@@ -40,102 +44,99 @@ func (x *execution[S]) effectOf(l *line, e ledger.Effect) (ledger.Effect, error)
 		return e, err
 	}
 	var err error
-	if e.ArgsSum, err = x.engine().options.Effects.sum(e.Args); err != nil {
+	if e.ArgsSum, err = fx.of.engine().options.Effects.sum(e.Args); err != nil {
 		return e, err
 	}
-	kept, err := x.redacted(e)
+	kept, err := fx.redacted(e)
 	if err != nil {
 		return e, err
 	}
-	e.Args = kept.Args
-	if err := e.ValidateIssue(); err != nil {
-		return e, err
-	}
+	e.Args = kept.Args // Issue looks at them
 	if err := l.use(e.ID, e.Key != ""); err != nil {
 		return e, err
 	}
-	x.effects.ask(e.ID, asker{l.place, l.intent, l.item})
+	fx.book.ask(e.ID, asker{l.in, l.intent, l.item})
 	return e, nil
 }
 
 // effectFor is EffectOf.
-func (x *execution[S]) effectFor(l *line, e ledger.Effect) (ledger.Effect, error) {
-	e, err := x.effectOf(l, e)
+func (fx *effects) effectFor(l *line, c onceCall) (ledger.Effect, error) {
+	e, err := fx.effectOf(l, c)
 	if err == nil && e.Class != ledger.Pure {
-		err = x.commit(x.ctx, l)
+		err = fx.commit(fx.of.ctx, l)
 	}
 	return e, err
 }
 
 // once is Once.
-func (x *execution[S]) once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error) {
-	e, err := x.effectOf(l, c.effect)
+func (fx *effects) once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error) {
+	e, err := fx.effectOf(l, c)
 	if err != nil {
 		return nil, err
 	}
 	if within(ctx, e.ID) {
 		return nil, fmt.Errorf("%w: it is called from within itself", ledger.ErrRepeated)
 	}
-	leave, err := x.effects.enter(ctx, e.ID)
+	leave, err := fx.book.enter(ctx, e.ID)
 	switch {
 	case err != nil && e.Class == ledger.Pure:
 		return nil, err
 	case err != nil: // the call before is still at work
-		return nil, x.doubt(e, e.Class == ledger.Ask, err)
+		return nil, fx.doubt(e, e.Class == ledger.Ask, err)
 	}
 	defer leave()
 	c.effect = e
 	if e.Class == ledger.Pure {
-		raw, err := x.pure(ctx, l, c)
+		raw, err := fx.pure(ctx, l, c)
 		if err != nil {
 			l.free(e.ID) // nothing is recorded that another call could be taken for
 		}
 		return raw, err
 	}
-	if attempt := x.effects.attempt(e.ID); attempt > 0 { // its goroutine has ended without a word
-		if _, err := x.record(ctx, e, attempt, ledger.Outcome{State: ledger.Unknown}); err != nil {
+	if attempt := fx.book.attempt(e.ID); attempt > 0 { // its goroutine has ended without a word
+		if _, err := fx.record(ctx, e, attempt, ledger.Outcome{State: ledger.Unknown}); err != nil {
 			return nil, err
 		}
 	}
-	now, issued, err := x.issue(ctx, l, e, false)
+	now, issued, err := fx.issue(ctx, l, e, false)
 	if err != nil {
 		return nil, err
 	}
 	if !issued {
 		var raw json.RawMessage
-		if now, raw, err = x.known(ctx, l, now, c); now == nil {
+		if now, raw, err = fx.known(ctx, l, now, c); now == nil {
 			return raw, err
 		}
 	}
-	return x.act(ctx, c, now.Attempts)
+	return fx.act(ctx, c, now.Attempts)
 }
 
 // issue notes the intent to try an effect. If again is true, it is the attempt after the one that e has. issued says
 // that this call may act. Otherwise the effect is returned as it is known.
-func (x *execution[S]) issue(
+func (fx *effects) issue(
 	ctx context.Context, l *line, e ledger.Effect, again bool,
 ) (now *ledger.Effect, issued bool, err error) {
-	if err := x.over(ctx); err != nil {
+	if err := fx.of.over(ctx); err != nil {
 		return nil, false, err
 	}
-	if err := x.commit(ctx, l); err != nil {
+	if err := fx.commit(ctx, l); err != nil {
 		return nil, false, err
 	}
-	if err := x.effects.begin(); err != nil {
+	if err := fx.book.begin(); err != nil {
 		return nil, false, err
 	}
 	var mine underWay
-	defer func() { x.effects.issued(e.ID, mine) }()
+	defer func() { fx.book.issued(e.ID, mine) }()
 	var known ledger.Effect
-	_, err = x.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
-		known, issued, err = x.engine().ledger.Issue(ctx, e, again)
+	_, err = fx.of.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
+		known, issued, err = fx.of.engine().ledger.Issue(ctx, e, again)
 		return err
 	})
 	switch {
 	case errors.Is(err, ledger.ErrChanged) && known.State.Open():
-		return nil, false, x.doubt(e, true, err)
+		return nil, false, fx.doubt(e, true, err)
 	case err != nil:
-		return nil, false, x.verdict(err)
+		return nil, false, fx.verdict(err)
 	}
 	if issued {
 		mine = underWay{known.Attempts, e.Class == ledger.Ask}
@@ -145,45 +146,45 @@ func (x *execution[S]) issue(
 
 // known handles an effect that was tried before. It returns the attempt that the caller may act as; nil if the result
 // or the error is the answer.
-func (x *execution[S]) known(
+func (fx *effects) known(
 	ctx context.Context, l *line, now *ledger.Effect, c onceCall,
 ) (attempt *ledger.Effect, result json.RawMessage, err error) {
 	if now.AnsweredBy != "" {
-		x.logger().InfoContext(ctx, "a person has answered for an effect", "session", l.session, "run", l.run,
+		fx.of.logger().InfoContext(ctx, "a person has answered for an effect", "session", l.session, "run", l.run,
 			"effect", now.ID, "name", now.Name, "state", string(now.State), "by", now.AnsweredBy)
 	}
 	switch now.State {
 	case ledger.Completed:
-		x.effects.finished(c.effect.ID)
-		l.emit(Event{Kind: EffectReplayed, Intent: l.intent, Item: l.item, Attempt: l.attempt, By: now.AnsweredBy})
+		fx.book.known(c.effect.ID)
+		l.emit(Event{Kind: EffectReplayed, By: now.AnsweredBy})
 		result, err = given(*now, nil, nil)
 		return nil, result, err
 	case ledger.Skipped:
-		x.effects.finished(c.effect.ID)
+		fx.book.known(c.effect.ID)
 		return nil, nil, ledger.ErrSkipped
 	case ledger.Failed:
-		return x.retry(ctx, l, now, c)
+		return fx.retry(ctx, l, now, c)
 	case ledger.Issued:
-		d := x.doubt(c.effect, false, fmt.Errorf("%w: another run is at work on it", lock.ErrHeld))
+		d := fx.doubt(c.effect, false, fmt.Errorf("%w: another run is at work on it", lock.ErrHeld))
 		d.pause = heldPause
 		return nil, nil, d
 	}
 	switch c.effect.Class {
 	case ledger.Ask:
-		return nil, nil, x.doubt(c.effect, true, lastError(now))
+		return nil, nil, fx.doubt(c.effect, true, lastError(now))
 	case ledger.Verifiable:
-		result, landed, err := x.verified(ctx, c, *now)
+		result, landed, err := fx.verified(ctx, c, *now)
 		if landed || err != nil {
 			return nil, result, err
 		}
 		if early := c.settlesIn(*now); early > 0 {
-			d := x.doubt(c.effect, false, fmt.Errorf("%w: it counts in %v", errEarly, early.Round(time.Millisecond)))
+			d := fx.doubt(c.effect, false, fmt.Errorf("%w: it counts in %v", errEarly, early.Round(time.Millisecond)))
 			d.pause = min(early, max(firstRetry, now.Age/2), lastRetry)
 			return nil, nil, d
 		}
 		c.effect.State = ledger.Failed // so says the other side, of all attempts
 	}
-	return x.retry(ctx, l, now, c)
+	return fx.retry(ctx, l, now, c)
 }
 
 // settlesIn returns for how long "not landed" does not count yet. The other side may be at work on the last attempt, or
@@ -207,18 +208,18 @@ const settleMargin = 10 * time.Second
 var errEarly = errors.New("the other side does not know of it yet, which is too early to believe")
 
 // retry issues an effect anew, after the attempt that is known.
-func (x *execution[S]) retry(
+func (fx *effects) retry(
 	ctx context.Context, l *line, now *ledger.Effect, c onceCall,
 ) (attempt *ledger.Effect, result json.RawMessage, err error) {
 	c.effect.Attempts = now.Attempts
-	again, issued, err := x.issue(ctx, l, c.effect, true)
+	again, issued, err := fx.issue(ctx, l, c.effect, true)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case issued:
 		return again, nil, nil
 	}
-	return x.known(ctx, l, again, c) // another owner was faster
+	return fx.known(ctx, l, again, c) // another owner was faster
 }
 
 // lastError is why an effect is in doubt, as the ledger has it.
@@ -230,81 +231,78 @@ func lastError(e *ledger.Effect) error {
 }
 
 // verified asks the other side whether an effect has happened. If it has, its value is recorded.
-func (x *execution[S]) verified(
+func (fx *effects) verified(
 	ctx context.Context, c onceCall, now ledger.Effect,
 ) (result json.RawMessage, landed bool, err error) {
-	err = x.engine().functions.protect(ctx, func() (err error) {
+	err = fx.of.engine().functions.protect(ctx, func() (err error) {
 		result, landed, err = c.verify(ctx, c.effect.ID)
 		return logtext.Private(err)
 	})
 	if err != nil {
-		return nil, false, x.doubt(c.effect, false, fmt.Errorf("asking whether it happened: %w", err))
+		return nil, false, fx.doubt(c.effect, false, fmt.Errorf("asking whether it happened: %w", err))
 	}
 	if !landed {
 		return nil, false, nil
 	}
-	result, err = x.complete(ctx, c, now.Attempts, result)
+	result, err = fx.complete(ctx, c, now.Attempts, result)
 	return result, true, err
 }
 
 // act tries an effect that was issued, and records the outcome.
-func (x *execution[S]) act(ctx context.Context, c onceCall, attempt int) (json.RawMessage, error) {
-	err := x.over(ctx)
-	if err == nil && x.effects.over() {
+func (fx *effects) act(ctx context.Context, c onceCall, attempt int) (json.RawMessage, error) {
+	err := fx.of.over(ctx)
+	if err == nil && fx.book.over() {
 		err = errOver
 	}
 	if err != nil { // Issue took too long
 		text := cleanText("not begun: " + err.Error())
-		return x.without(ctx, c, attempt, ledger.Outcome{State: ledger.Failed, Error: text}, err)
+		return fx.without(ctx, c, attempt, ledger.Outcome{State: ledger.Failed, Error: text}, err)
 	}
-	raw, err := x.called(ctx, c)
+	raw, err := fx.called(ctx, c)
 	if err == nil {
-		return x.complete(ctx, c, attempt, raw)
+		return fx.complete(ctx, c, attempt, raw)
 	}
 	o := ledger.Outcome{State: ledger.Unknown, Error: errorText(err)}
 	if notDone(logtext.Private(err)) { // its methods may panic
 		o.State = ledger.Failed
 	}
-	return x.without(ctx, c, attempt, o, err)
+	return fx.without(ctx, c, attempt, o, err)
 }
 
 // without records that an attempt has brought no result because of err. What the ledger says then counts: an attempt
 // before this one may have happened, or its late result may have come.
-func (x *execution[S]) without(
+func (fx *effects) without(
 	ctx context.Context, c onceCall, attempt int, o ledger.Outcome, err error,
 ) (json.RawMessage, error) {
-	now, lost := x.record(ctx, c.effect, attempt, o)
+	now, lost := fx.record(ctx, c.effect, attempt, o)
 	switch {
 	case lost != nil:
 		return nil, errors.Join(lost, logtext.Private(err))
 	case now.State == ledger.Completed:
 		return given(now, nil, nil)
 	case now.State.Open():
-		return nil, x.doubt(c.effect, c.effect.Class == ledger.Ask, logtext.Private(err))
+		return nil, fx.doubt(c.effect, c.effect.Class == ledger.Ask, logtext.Private(err))
 	}
 	return nil, err
 }
 
 // complete records the result of an effect that has happened, and returns the result that the ledger has then.
-func (x *execution[S]) complete(
+func (fx *effects) complete(
 	ctx context.Context, c onceCall, attempt int, raw json.RawMessage,
 ) (json.RawMessage, error) {
 	e := c.effect
 	o := ledger.Outcome{State: ledger.Completed, Result: raw}
-	err := ledger.ValidateFinish(e.ID, attempt, o)
+	e.Result = raw
+	kept, err := fx.redacted(e)
 	if err == nil {
-		e.Result = raw
-		var kept ledger.Effect
-		if kept, err = x.redacted(e); err == nil {
-			o.Result, o.Redacted = kept.Result, !bytes.Equal(kept.Result, raw)
-			err = ledger.ValidateFinish(e.ID, attempt, o)
-		}
+		o.Result, o.Redacted = kept.Result, !bytes.Equal(kept.Result, raw)
+		err = ledger.ValidateFinish(e.ID, attempt, o) // what Finish refuses would stay open
 	}
 	if err != nil {
 		err = &resultError{err}
-		return x.without(ctx, c, attempt, ledger.Outcome{State: ledger.Unknown, Error: errorText(err)}, err)
+		return fx.without(ctx, c, attempt, ledger.Outcome{State: ledger.Unknown, Error: errorText(err)}, err)
 	}
-	now, err := x.outcome(ctx, e.ID, attempt, o)
+	now, err := fx.outcome(ctx, e.ID, attempt, o)
 	if err != nil {
 		return nil, err
 	}
@@ -312,12 +310,12 @@ func (x *execution[S]) complete(
 }
 
 // record notes an outcome that is no result. Its text is redacted.
-func (x *execution[S]) record(
+func (fx *effects) record(
 	ctx context.Context, e ledger.Effect, attempt int, o ledger.Outcome,
 ) (now ledger.Effect, err error) {
 	if o.Error != "" {
 		e.Args, e.Error = nil, o.Error
-		kept, err := x.redacted(e)
+		kept, err := fx.redacted(e)
 		if o.Error = cleanText(kept.Error); err != nil {
 			o.Error = redactPanicked
 		}
@@ -325,41 +323,41 @@ func (x *execution[S]) record(
 			o.Error = strings.ToValidUTF8(o.Error[:ledger.MaxError], "")
 		}
 	}
-	return x.outcome(ctx, e.ID, attempt, o)
+	return fx.outcome(ctx, e.ID, attempt, o)
 }
 
 // outcome notes the outcome of an attempt. It does so for an owner that is fenced off too.
-func (x *execution[S]) outcome(
+func (fx *effects) outcome(
 	ctx context.Context, id string, attempt int, o ledger.Outcome,
 ) (now ledger.Effect, err error) {
-	_, err = x.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
-		now, err = x.engine().ledger.Finish(ctx, id, attempt, o)
+	_, err = fx.of.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
+		now, err = fx.of.engine().ledger.Finish(ctx, id, attempt, o)
 		return err
 	})
 	if err != nil {
-		return now, x.verdict(err)
+		return now, fx.verdict(err)
 	}
-	x.effects.finished(id)
+	fx.book.known(id)
 	return now, nil
 }
 
 // doubt returns the error for an effect whose outcome is not known. The turn of the effect does not fail after that.
-func (x *execution[S]) doubt(e ledger.Effect, ask bool, err error) *InDoubtError {
+func (fx *effects) doubt(e ledger.Effect, ask bool, err error) *InDoubtError {
 	d := &InDoubtError{RunID: e.RunID, Effects: []string{e.ID}, Ask: ask, Err: err}
-	x.effects.doubt(e.ID, d)
+	fx.book.doubt(e.ID, d)
 	return d
 }
 
 // closeEffects lets the functions of the bot issue nothing more, before the turn ends. An effect that a function has
 // left behind is Unknown then: no other run has to wait for this one. It stays in doubt: if the turn cannot settle, it
 // does not fail either.
-func (x *execution[S]) closeEffects() error {
-	if err := x.effects.failure(); err != nil {
+func (fx *effects) closeEffects() error {
+	if err := fx.book.failure(); err != nil {
 		return err
 	}
-	for id, left := range x.effects.close() {
-		now, err := x.outcome(
-			x.ctx,
+	for id, left := range fx.book.close() {
+		now, err := fx.outcome(
+			fx.of.ctx,
 			id,
 			left.attempt,
 			ledger.Outcome{State: ledger.Unknown, Error: errLeftUnderWay.Error()},
@@ -368,8 +366,8 @@ func (x *execution[S]) closeEffects() error {
 			return err
 		}
 		if now.State.Open() {
-			x.effects.doubt(id, &InDoubtError{
-				RunID: x.run.row.ID, Effects: []string{id}, Ask: left.ask, Err: errLeftUnderWay,
+			fx.book.doubt(id, &InDoubtError{
+				RunID: fx.of.run.row.ID, Effects: []string{id}, Ask: left.ask, Err: errLeftUnderWay,
 			})
 		}
 	}

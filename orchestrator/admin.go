@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -29,16 +31,86 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 	if err != nil || found == nil {
 		return false, adminError("abandon", session, err)
 	}
-	k := o.engine.listeners.newCall(session, nil)
+	if found.RequestID != "" {
+		if err := o.engine.waiters().forgetWaiting(ctx, session, found.RequestID); err != nil {
+			return false, adminError("abandon", session, err)
+		}
+	}
+	ended, err = o.engine.end(ctx, *found)
+	return ended, adminError("abandon", session, err)
+}
+
+// Unpark makes the parked run of session due again: the drain, or the next call for the session, goes on where the run
+// was saved, and counts its attempts anew. Unpark calls no function of the bot, and does not decode what the run has
+// saved: a process of any version may call it. unparked says whether a run was parked. Another run is left alone, and
+// so is its owner.
+//
+// Unpark waits for the session, as Compact does. If the run is damaged, the error is snapshot.ErrDamaged. After an
+// error the run may be parked still: repeat the call.
+func (o *Orchestrator[S]) Unpark(ctx context.Context, session string) (unparked bool, err error) {
+	if err := checkSession(session); err != nil {
+		return false, adminError("unpark", session, err)
+	}
+	unparked, err = o.engine.unpark(ctx, session)
+	return unparked, adminError("unpark", session, err)
+}
+
+// mostUnparks is how often Unpark looks at a session that Abandon or Delete takes from it.
+const mostUnparks = 3
+
+func (e *engine) unpark(ctx context.Context, session string) (unparked bool, err error) {
+	for tries := 1; ; tries++ {
+		found, err := e.run(ctx, session, true)
+		switch {
+		case errors.Is(err, snapshot.ErrNotFound):
+			return false, nil
+		case err != nil || found.Status != snapshot.Parked:
+			return false, err
+		}
+		unparked, lost, err := e.unparkOwned(ctx, session)
+		if err == nil || !lost || tries == mostUnparks {
+			return unparked, err
+		}
+	}
+}
+
+// unparkOwned makes the call the owner of the session, and unparks its run. lost says that another owner has the
+// session since.
+func (e *engine) unparkOwned(ctx context.Context, session string) (unparked, lost bool, err error) {
+	k := e.listeners.newCall(session, nil)
 	defer k.close(ctx)
-	v := o.engine.newVisit(k)
-	v.ends = true
-	if taken, err := v.steal(ctx, found.ID); err != nil || !taken {
-		return false, adminError("abandon", session, err)
+	v, err := e.visit(ctx, k, "", true)
+	if err != nil {
+		return false, false, err
 	}
 	defer v.own.Done()
-	ended, err = v.endRun(*found)
-	return ended, adminError("abandon", session, err)
+	unparked, err = v.unpark()
+	return unparked, errors.Is(err, lock.ErrFenced) || errors.Is(v.own.Lost(), ErrAbandoned), err
+}
+
+// unpark is Orchestrator.Unpark. Another owner may have gone on with the run since it was found.
+func (v *visit) unpark() (unparked bool, err error) {
+	found, err := v.slot.find(v.own.Ctx)
+	if err != nil || found == nil || found.Status != snapshot.Parked {
+		return false, err
+	}
+	r, err := v.slot.adopt(*found, 0)
+	switch {
+	case err == nil && r.Status == snapshot.Parked:
+	case (err == nil || errors.Is(err, errChanged)) && r.Status == snapshot.Running:
+		// A former owner has written late, and is fenced off. So r waits for its next owner.
+		return false, v.slot.change(r, snapshot.Waiting, r.Error, nil)
+	case errors.Is(err, errChanged):
+		return false, nil
+	default:
+		return false, err
+	}
+	r.Attempt, r.Pause = 0, 0
+	if err := v.slot.change(r, snapshot.Waiting, r.Error, nil); err != nil {
+		return false, err
+	}
+	v.engine.log.InfoContext(v.own.Ctx, "run unparked", "session", r.Session, "run", r.ID)
+	return true, nil
 }
 
 // Delete removes the session and its run, and fences off its owner. Deleting rows would not fence off the owner.
@@ -62,10 +134,13 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 		return adminError("delete", session, err)
 	}
 	defer v.own.Done()
+	if err := o.engine.waiters().forgetWaiting(ctx, session, ""); err != nil {
+		return adminError("delete", session, err)
+	}
 	if err := v.delete(); err != nil {
 		return adminError("delete", session, err)
 	}
-	if shows := o.engine.shows; shows != nil {
+	if shows := o.engine.listeners.shows; shows != nil {
 		if err := shows.forget(ctx, session, v.own.Grant.Fence.Epoch); err != nil {
 			// The store forgets them by itself, after a while.
 			o.engine.log.WarnContext(ctx, "events of a deleted session are still kept", "session", session,
@@ -100,13 +175,13 @@ func (o *Orchestrator[S]) Compact(ctx context.Context, session string) error {
 		return adminError("compact", session, err)
 	}
 	defer v.own.Done()
-	r, some := v.ranged(v.next() - 1 - v.engine.options.Compaction.Keep)
+	r, some := v.summaries().ranged(v.upcoming() - 1 - v.engine.options.Compaction.Keep)
 	if !some {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(v.own.Ctx, v.engine.options.Compaction.Timeout)
 	defer cancel()
-	return adminError("compact", session, v.summarize(ctx, r))
+	return adminError("compact", session, v.summaries().summarize(ctx, r))
 }
 
 // SkipDelivery gives up the delivery of the oldest turn that session owes, if that turn has runID. The turns behind it
@@ -141,11 +216,22 @@ func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID strin
 
 // Sweep retires what the stores no longer need: sessions that have been idle for the TTL of the checkpoint store, and
 // what the snapshot store remembers of runs that ended long ago, the old events of Options.Stream, and the effects and
-// turns that have the age at which Options.Ledger and Options.TurnLog forget them. It is for
-// bootdrain.Options.Sweep. limit bounds how many of each one call retires; 0 means no limit. On Redis they expire by
-// themselves, and Sweep removes the stale entries that listed the sessions.
+// turns that have the age at which Options.Ledger and Options.TurnLog forget them. Then it calls Definition.Sweep, also
+// if a store has failed. It is for bootdrain.Options.Sweep. limit bounds how many of each one call retires; 0 means no
+// limit. On Redis they expire by themselves, and Sweep removes the stale entries that listed the sessions.
 func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	e := o.engine
+	retired, err = o.engine.sweepStores(ctx, limit)
+	if o.def.Sweep == nil {
+		return retired, err
+	}
+	n, failed := o.def.Sweep(ctx, limit)
+	if failed != nil {
+		err = errors.Join(err, &Error{Op: "sweep", Err: failed})
+	}
+	return max(retired, n), err
+}
+
+func (e *engine) sweepStores(ctx context.Context, limit int) (retired int, err error) {
 	for _, kept := range []any{
 		e.bare.checkpoints, e.bare.snapshots, e.options.Stream, e.options.Ledger, e.options.TurnLog,
 	} {

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/telemetry"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -62,9 +63,9 @@ func BenchmarkPayload(b *testing.B) {
 // BenchmarkUntraced compares what a turn costs if no provider of traces was set up, by a look at the type of the
 // provider and without: see decision 35.
 func BenchmarkUntraced(b *testing.B) {
-	asked := listen()
+	asked := telemetry.Listen()
 	for name, provider := range map[string]func() trace.TracerProvider{
-		"looks": asked.traced,
+		"looks": asked.Traced,
 		"does not look": func() trace.TracerProvider {
 			return otel.GetTracerProvider()
 		},

@@ -1,40 +1,54 @@
 package orchestrator
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// changed returns the changes that a branch made to the state that it was given.
-func (x *execution[S]) changed(start json.RawMessage, after S) (change, error) {
-	before, err := decode[S](start)
+// saveBranches saves the branches that have finished. Such a save is progress.
+func (r *run) saveBranches(ctx context.Context) error {
+	saved := r.saved()
+	parts, err := r.unsavedParts(&saved.payload)
 	if err != nil {
-		return change{}, err
+		return err
 	}
-	return changes(before, after)
+	if err := r.amend(ctx, parts, func(row *snapshot.Run) { row.Attempt = 0 }); err != nil {
+		return err
+	}
+	r.fan.stored, r.fan.unsaved = true, nil
+	return nil
 }
 
-// saveBranches saves the branches that have finished. Such a save is progress.
-func (x *execution[S]) saveBranches() error {
-	saved := x.run.saved()
-	parts, err := x.unsavedParts(&saved.payload)
+// noteBranches saves a change of the run with parts, and the branches that have finished since the last save. If no
+// store accepts the branches, they run again.
+func (r *run) noteBranches(
+	ctx context.Context, parts map[string]json.RawMessage, change func(*snapshot.Run),
+) error {
+	saved := r.saved()
+	branches, err := r.unsavedParts(&saved.payload)
 	if err != nil {
-		return err
+		return errors.Join(err, r.amend(ctx, parts, change))
 	}
-	if err := x.note(parts, func(r *snapshot.Run) { r.Attempt = 0 }); err != nil {
-		return err
+	if branches == nil {
+		return r.amend(ctx, parts, change)
 	}
-	x.fan.stored, x.fan.unsaved = true, nil
-	return nil
+	maps.Copy(branches, parts)
+	err = r.amend(ctx, branches, change)
+	if invalid(err) {
+		err = r.amend(ctx, parts, change)
+	}
+	return err
 }
 
 // unsavedParts returns the parts of the current fan-out that the snapshot store does not have. They are saved beside
 // payload. The state and the items of the fan-out are among them only if a resume does not have them from payload.
-func (x *execution[S]) unsavedParts(payload *runPayload) (map[string]json.RawMessage, error) {
-	fan := x.fan
+func (r *run) unsavedParts(payload *runPayload) (map[string]json.RawMessage, error) {
+	fan := r.fan
 	if fan == nil || len(fan.done) == 0 {
 		return nil, nil
 	}
@@ -42,10 +56,10 @@ func (x *execution[S]) unsavedParts(payload *runPayload) (map[string]json.RawMes
 	var err error
 	if !fan.stored {
 		decided := fan.decided
-		if d := x.decision.Load(); d != nil {
+		if d := r.decision.Load(); d != nil {
 			decided.Asked = d.asked
 		}
-		if decided.State, err = x.unsavedState(payload); err != nil {
+		if decided.State, err = r.unsavedState(payload); err != nil {
 			return nil, err
 		}
 		saved := payload.Next
@@ -67,51 +81,51 @@ func (x *execution[S]) unsavedParts(payload *runPayload) (map[string]json.RawMes
 	return parts, nil
 }
 
-// claimItems saves the run under itemsVersion before a branch runs for an item. A process that knows no items sees only
-// the version of the payload, and would drop the branches. The decision is saved on the way.
-func (x *execution[S]) claimItems() (err error) {
-	if !x.run.inStore || x.fan.decided.Next.Each == nil || x.run.saved().payload.V >= itemsVersion {
-		return nil
-	}
-	x.run.payload.V = itemsVersion
-	x.decision.Load().into(&x.run.payload)
-	parts, err := x.allParts(&x.run.payload)
-	if err == nil {
-		err = x.putWith(parts, func(*snapshot.Run) {})
-	}
-	if err == nil && parts != nil {
-		x.fan.stored, x.fan.unsaved = true, nil
-	}
-	return err
-}
-
 // allParts is unsavedParts for a new version of the payload, which drops the parts of the last one.
-func (x *execution[S]) allParts(payload *runPayload) (map[string]json.RawMessage, error) {
-	if fan := x.fan; fan != nil {
+func (r *run) allParts(payload *runPayload) (map[string]json.RawMessage, error) {
+	if fan := r.fan; fan != nil {
 		fan.stored, fan.unsaved = false, slices.Sorted(maps.Keys(fan.done))
 	}
-	return x.unsavedParts(payload)
+	return r.unsavedParts(payload)
 }
 
 // unsavedState returns the state of the fan-out. It returns nil if a resume has that state already: from payload, or
 // from the newest turn.
-func (x *execution[S]) unsavedState(payload *runPayload) (json.RawMessage, error) {
-	before := payload.State
+func (r *run) unsavedState(payload *runPayload) (json.RawMessage, error) {
+	before, fan := payload.State, r.fan
 	if before == nil {
+		before = r.before
+	}
+	differs, err := fan.bot.differ(fan.start, before)
+	if err != nil || !differs {
+		return nil, err
+	}
+	return fan.start, fits("state", fan.start, r.slot.engine.options.Limits.State)
+}
+
+// differ reports whether two states have a field that differs. nil is the state before the first turn.
+func (o *codec[S]) differ(a, b json.RawMessage) (bool, error) {
+	if b == nil {
 		var zero S
-		if x.visit.newest != nil {
-			before = x.visit.newest.State
-		} else if raw, err := encode(&zero); err == nil {
-			before = raw
+		raw, err := encode(&zero)
+		if err != nil {
+			return false, err
 		}
+		b = raw
 	}
-	state, err := decode[S](before)
+	after, err := decode[S](b)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	c, err := x.changed(x.fan.start, state)
-	if err != nil || len(c.Fields) == 0 {
-		return nil, err
+	c, err := changed(a, after)
+	return len(c.Fields) > 0, err
+}
+
+// changed returns the changes that a branch made to the state that it was given.
+func changed[S any](start json.RawMessage, after S) (change, error) {
+	before, err := decode[S](start)
+	if err != nil {
+		return change{}, err
 	}
-	return x.fan.start, fits("state", x.fan.start, x.limits().State)
+	return changes(before, after)
 }

@@ -16,9 +16,9 @@ import (
 )
 
 // called calls the function of an effect.
-func (x *execution[S]) called(ctx context.Context, c onceCall) (raw json.RawMessage, err error) {
+func (fx *effects) called(ctx context.Context, c onceCall) (raw json.RawMessage, err error) {
 	ctx = context.WithValue(ctx, atWorkKey{}, &atWork{c.effect.ID, atWorkIn(ctx)})
-	err = x.engine().functions.protect(ctx, func() (err error) { raw, err = c.run(ctx, c.effect.ID); return err })
+	err = fx.of.engine().functions.protect(ctx, func() (err error) { raw, err = c.run(ctx, c.effect.ID); return err })
 	return raw, err
 }
 
@@ -62,14 +62,14 @@ func given(now ledger.Effect, kept, mine json.RawMessage) (json.RawMessage, erro
 const redactPanicked = "Effects.Redact has panicked"
 
 // redacted passes what is to be stored of an effect through Effects.Redact.
-func (x *execution[S]) redacted(e ledger.Effect) (ledger.Effect, error) {
-	redact := x.engine().options.Effects.Redact
+func (fx *effects) redacted(e ledger.Effect) (ledger.Effect, error) {
+	redact := fx.of.engine().options.Effects.Redact
 	if redact == nil {
 		return e, nil
 	}
 	e.Args, e.Result = slices.Clone(e.Args), slices.Clone(e.Result)
 	kept := e
-	err := x.engine().functions.protect(x.ctx, func() error { kept = redact(e); return nil })
+	err := fx.of.engine().functions.protect(fx.of.ctx, func() error { kept = redact(e); return nil })
 	if err != nil {
 		return ledger.Effect{}, fmt.Errorf("Effects.Redact: %w", logtext.Private(err))
 	}
@@ -78,15 +78,15 @@ func (x *execution[S]) redacted(e ledger.Effect) (ledger.Effect, error) {
 
 // verdict returns the error of a call to the ledger. If the call was not answered, nothing runs any more, and the run
 // is left in flight. It may be called on any goroutine.
-func (x *execution[S]) verdict(err error) error {
+func (fx *effects) verdict(err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrChanged), errors.Is(err, store.ErrInvalid):
 		return err
 	case errors.Is(err, lock.ErrFenced):
-		x.visit.own.Fenced()
+		fx.of.visit.own.Fenced()
 		return err
 	}
 	err = fmt.Errorf("%w: %w", errLedger, err)
-	x.effects.fail(err)
+	fx.book.fail(err)
 	return err
 }

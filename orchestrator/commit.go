@@ -10,16 +10,16 @@ import (
 )
 
 // decided notes what runs in this iteration. Its branches have not started. A bot without a ledger issues nothing.
-func (x *execution[S]) decided(next Next) error {
+func (x *execution[S]) decided(next Next, routed bool) error {
 	if !x.run.inStore || x.engine().ledger == nil {
 		return nil
 	}
 	d := &decision{
-		iteration: x.run.payload.Iteration, next: storeNext(next), fan: x.fan,
+		iteration: x.run.payload.Iteration, next: storeNext(next), fan: x.run.fan,
 		signature: x.run.payload.Signature, version: x.run.payload.Version,
 	}
-	if x.routed { // Route may have changed the state
-		d.asked = x.effects.askedBy(asker{in: inRoute})
+	if routed { // Route may have changed the state
+		d.asked = x.effects.book.askedBy(asker{in: inRoute})
 		if d.fan != nil {
 			d.state = d.fan.start
 		} else if raw, err := encode(&x.state); err == nil {
@@ -31,16 +31,16 @@ func (x *execution[S]) decided(next Next) error {
 			d.state = nil
 		}
 	}
-	x.decision.Store(d)
+	x.run.decision.Store(d)
 	return nil
 }
 
 // commit makes the decision durable that l runs under. If it cannot be saved, nothing runs any more, and the run is
 // left in flight.
-func (x *execution[S]) commit(ctx context.Context, l *line) error {
-	d := x.decision.Load()
+func (fx *effects) commit(ctx context.Context, l *line) error {
+	d := fx.of.run.decision.Load()
 	switch {
-	case d == nil, l.place == inRoute:
+	case d == nil, l.in == inRoute:
 		return nil
 	case d.iteration != l.iteration:
 		return errOver // the engine has gone on without the goroutine that asks
@@ -50,21 +50,21 @@ func (x *execution[S]) commit(ctx context.Context, l *line) error {
 	if d.saved {
 		return nil
 	}
-	if err := x.effects.begin(); err != nil {
+	if err := fx.book.begin(); err != nil {
 		return err
 	}
-	defer x.effects.issued("", underWay{})
-	err := x.saveDecision(ctx, d)
+	defer fx.book.issued("", underWay{})
+	err := fx.saveDecision(ctx, d)
 	switch {
 	case err == nil:
 		d.saved = true
 	case errors.Is(err, errNotSaved) && !errors.Is(err, lock.ErrFenced):
-		x.effects.fail(err)
+		fx.book.fail(err)
 	}
 	return err
 }
 
-func (x *execution[S]) saveDecision(ctx context.Context, d *decision) error {
+func (fx *effects) saveDecision(ctx context.Context, d *decision) error {
 	if d.fan != nil {
 		d.fan.mu.Lock() // a branch that ends is saved with the decision
 		defer d.fan.mu.Unlock()
@@ -72,7 +72,7 @@ func (x *execution[S]) saveDecision(ctx context.Context, d *decision) error {
 			return nil
 		}
 	}
-	if err := x.run.decide(ctx, x.used(), d); err != nil {
+	if err := fx.of.run.decide(ctx, d); err != nil {
 		return fmt.Errorf("the decision about what runs: %w", err)
 	}
 	return nil

@@ -10,8 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
+// The summaries of the session of a visit.
+type summaries struct{ *visit }
+
+func (v *visit) summaries() summaries { return summaries{v} }
+
 // ranged returns the turns up to through that are not summarized yet; false if there are none.
-func (v *visit) ranged(through int) (Range, bool) {
+func (v summaries) ranged(through int) (Range, bool) {
 	r := Range{Session: v.own.Grant.Session, From: v.summarized, Through: through}
 	if r.Through < r.From {
 		return r, false
@@ -24,7 +29,7 @@ func (v *visit) ranged(through int) (Range, bool) {
 // byCount returns the range that is due by the number of turns. If few turns have come since it became due, it is the
 // range as it was then: a crash may hide that this range was summarized. If so many have come that another range would
 // be due, or Compaction is new to the session, the range ends at the newest turn that is not kept.
-func (v *visit) byCount(last int) (Range, bool) {
+func (v summaries) byCount(last int) (Range, bool) {
 	c := v.engine.options.Compaction
 	due := max(c.After-c.Keep, 1)
 	left := last + 1 - v.summarized - c.Keep
@@ -38,7 +43,7 @@ func (v *visit) byCount(last int) (Range, bool) {
 }
 
 // mayCompact reports whether compaction may follow a turn. If it may, the call needs the lease for longer.
-func (v *visit) mayCompact(turn int) bool {
+func (v summaries) mayCompact(turn int) bool {
 	if v.engine.options.Compaction.Run == nil || v.engine.late.pausing(v.own.Grant.Session) {
 		return false
 	}
@@ -46,8 +51,8 @@ func (v *visit) mayCompact(turn int) bool {
 	return due || v.engine.options.Compaction.Due != nil && turn-v.engine.options.Compaction.Keep >= v.summarized
 }
 
-// compact summarizes the range that is due, if one is.
-func (v *visit) compact() {
+// follow summarizes the range that is due, if one is.
+func (v summaries) follow() {
 	if !v.mayCompact(v.newest.Turn) || v.own.Lost() != nil {
 		return
 	}
@@ -69,7 +74,7 @@ func (v *visit) compact() {
 
 // asked returns the range that Compaction.Due calls due. It asks about the range of a turn ago first: a crash may have
 // hidden that this range was summarized.
-func (v *visit) asked(ctx context.Context) (Range, bool) {
+func (v summaries) asked(ctx context.Context) (Range, bool) {
 	last := v.newest.Turn - v.engine.options.Compaction.Keep
 	for _, through := range []int{last - 1, last} {
 		r, some := v.ranged(through)
@@ -98,7 +103,7 @@ func (v *visit) asked(ctx context.Context) (Range, bool) {
 }
 
 // summarize runs Compaction.Run, and notes that it has run.
-func (v *visit) summarize(ctx context.Context, r Range) error {
+func (v summaries) summarize(ctx context.Context, r Range) error {
 	if err := v.own.Lost(); err != nil {
 		return err
 	}

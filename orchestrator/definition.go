@@ -36,6 +36,15 @@ type Definition[S any] struct {
 	// Evaluate runs after each iteration. End means satisfied, To reassigns. It may set t.Feedback.
 	Evaluate func(context.Context, *Turn[S]) (Next, error)
 
+	// OnFail may settle a turn that failed: with an apology, say, or a ticket. t.State is the state as the turn had it
+	// before the function that failed, and err is the *Error of the turn. If OnFail returns nil, the turn settles with
+	// t.State, and says that it Failed. If it returns an error, err itself say, the turn fails as without OnFail.
+	//
+	// With a caller, OnFail is asked at once. Without one, in a drain, it is asked in place of parking the run, after
+	// Limits.Attempts. It is never asked while an effect is in doubt, or if Begin or Put refused the input. It has
+	// Limits.SettleTimeout. Like Begin, it cannot use Once.
+	OnFail func(ctx context.Context, t *Turn[S], err error) error
+
 	// Merge makes one state of the branches of a fan-out, which are in decision order. If it is nil, the changed
 	// top-level fields are merged, and two branches that changed one field are ErrMerge.
 	Merge func(base S, branches []S) (S, error)
@@ -59,6 +68,22 @@ type Definition[S any] struct {
 	// for a turn, also right before the turn is settled, and returns the same each time. If it is nil, the turn log has
 	// the state.
 	Respond func(*Result[S]) any
+
+	// Labels returns by what the session is found: see Orchestrator.Sessions and checkpoint.SessionQuery. It is called
+	// with the state that a turn leaves, right before the turn settles, and changes nothing. The labels are stored with
+	// the turn, and only if they are others than before. nil means no labels. After a deploy that changes Labels, a
+	// session gets its labels with its next turn. If Labels panics, or returns labels that no store takes, the turn
+	// settles, and the labels stay as they were.
+	Labels func(*S) []checkpoint.Label
+
+	// TraceOf names the session in whose trace the runs of this session are, if Options.SessionTrace is set. For a
+	// child this is its root. It is called with the state of a run that begins or goes on, and changes nothing. If it
+	// is nil, if it fails, or if a name is "", the session has a trace of its own.
+	TraceOf func(*S) (orchestrator, session string)
+
+	// Sweep does what comes due in sessions without anybody asking for it, and returns how much it has done: limit at
+	// most, where 0 means no limit. Sweep of the Orchestrator calls it. nil does nothing.
+	Sweep func(ctx context.Context, limit int) (done int, err error)
 }
 
 // Intents are the intents of a bot by name.

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -14,32 +15,36 @@ const parkedDelivery = 365 * 24 * time.Hour
 
 // deliver hands over the owed turns, the oldest first, and stops at the first delivery that fails. That turn stays
 // owed. The next call tries it again, or a drain after a pause. With final, the last mark releases the session.
-func (o *Orchestrator[S]) deliver(v *visit, final bool) error {
-	if o.def.Deliver == nil || v.newest == nil || v.mute {
-		return nil
-	}
-	if err := v.sweepSettled(); err != nil {
-		v.mute, v.undelivered = true, err
+func (s stay[S]) deliver(final bool) error {
+	if err := s.repeatPut(); err != nil {
+		s.mute, s.undelivered = true, err
 		return err
 	}
-	for v.owed <= v.newest.Turn {
-		if err := v.own.Lost(); err != nil {
+	if s.bot.def.Deliver == nil || s.newest == nil || s.mute {
+		return nil
+	}
+	if err := s.sweepSettled(); err != nil {
+		s.mute, s.undelivered = true, err
+		return err
+	}
+	for s.owed <= s.newest.Turn {
+		if err := s.own.Lost(); err != nil {
 			return err
 		}
-		if v.owed < v.newest.Turn && v.own.Ctx.Err() != nil {
-			return ctxcause.Of(v.own.Ctx) // the backlog can wait
+		if s.owed < s.newest.Turn && s.own.Ctx.Err() != nil {
+			return ctxcause.Of(s.own.Ctx) // the backlog can wait
 		}
-		if err := o.handOver(v, v.owed); err != nil {
-			v.mute, v.undelivered = true, err
+		if err := s.handOver(s.owed); err != nil {
+			s.mute, s.undelivered = true, err
 			if !isDrift(err) { // another process can read the turn, and deliver it
-				v.holdBack(err)
+				s.holdBack(err)
 			}
 			return err
 		}
-		if err := v.noteDelivery(final); err != nil {
-			v.mute = true
-			v.engine.log.WarnContext(v.own.Ctx, "delivery not noted; it is repeated",
-				"session", v.own.Grant.Session, "turn", v.owed-1, "run", v.delivering, v.engine.why(err))
+		if err := s.noteDelivery(final); err != nil {
+			s.mute = true
+			s.engine.log.WarnContext(s.own.Ctx, "delivery not noted; it is repeated",
+				"session", s.own.Grant.Session, "turn", s.owed-1, "run", s.delivering, s.engine.why(err))
 			return err
 		}
 	}
@@ -61,12 +66,27 @@ func (v *visit) sweepSettled() error {
 	case found != nil:
 		var finished bool
 		var by *checkpoint.Checkpoint
-		if finished, by, err = v.finished(*found); finished && by != nil {
+		if finished, by, err = v.slot.finished(*found, v.newest); finished && by != nil {
 			err = v.sweepUp(*found, by)
 		}
 	}
 	v.swept = err == nil
 	return err
+}
+
+// repeatPut records the end of the newest turn if it is one of Put: no run says that its process may have died before
+// it did.
+func (v *visit) repeatPut() error {
+	if !v.phases.on() || v.swept || v.newest == nil || !isPut(*v.newest) {
+		return nil
+	}
+	return v.phases.settled(v.own.Ctx, *v.newest, 0, v.call.force)
+}
+
+// isPut reports whether a turn is one of Put.
+func isPut(cp checkpoint.Checkpoint) bool {
+	var payload turnPayload
+	return json.Unmarshal(cp.Payload, &payload) == nil && payload.Put
 }
 
 // repeatSettled records the ends of the owed turns. The turn log may have them.
@@ -137,30 +157,30 @@ func backoff(failures int) time.Duration {
 }
 
 // handOver delivers one turn, under a deadline of its own.
-func (o *Orchestrator[S]) handOver(v *visit, turn int) error {
-	ctx, cancel := v.own.Outliving(v.engine.options.Limits.SettleTimeout, false)
+func (s stay[S]) handOver(turn int) error {
+	ctx, cancel := s.own.Outliving(s.engine.options.Limits.SettleTimeout, false)
 	defer cancel()
-	v.delivering = ""
-	cp, err := v.settledTurn(ctx, turn)
+	s.delivering = ""
+	cp, err := s.settledTurn(ctx, turn)
 	if err != nil {
 		return err
 	}
-	v.delivering = cp.RunID
-	res, err := o.result(ctx, v.own.Grant.Session, cp, v.call.force)
+	s.delivering = cp.RunID
+	res, err := s.bot.result(ctx, s.own.Grant.Session, cp, s.call.force)
 	if err != nil {
 		return err
 	}
-	if err := v.own.Lost(); err != nil {
+	if err := s.own.Lost(); err != nil {
 		return err
 	}
-	v.own.AtWork(cp.RunID)
+	s.own.AtWork(cp.RunID)
 	runnote.AtWork(ctx)
-	ctx, span := v.engine.meters.silent.traceCall(ctx, "orchestrator.deliver", res.Session, cp.RunID)
-	err = v.engine.functions.run(ctx, func(ctx context.Context) error { return o.def.Deliver(ctx, res) })
+	ctx, span := s.engine.meters.silent.traceCall(ctx, "orchestrator.deliver", res.Session, cp.RunID)
+	err = s.engine.functions.run(ctx, func(ctx context.Context) error { return s.bot.def.Deliver(ctx, res) })
 	endSpan(span, err)
 	if err != nil {
 		return err
 	}
-	v.emit(Event{Kind: Delivered, RunID: cp.RunID, Turn: cp.Turn}.of(res.Input))
+	s.emit(Event{Kind: Delivered, RunID: cp.RunID, Turn: cp.Turn}.of(res.Input))
 	return nil
 }

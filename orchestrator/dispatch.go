@@ -12,15 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/retry"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // dispatch runs the intents. Their state becomes the state of the turn.
-func (x *execution[S]) dispatch(ctx context.Context, next Next) error {
+func (x *execution[S]) dispatch(ctx context.Context, next Next, routed bool) error {
 	if len(next.Intents) > 1 || next.each != nil {
-		return x.fanOut(ctx, next)
+		return fanOut[S]{x}.dispatch(ctx, next, routed)
 	}
 	name := next.Intents[0]
-	if err := x.decided(next); err != nil {
+	if err := x.decided(next, routed); err != nil {
 		return x.err("intent", err)
 	}
 	x.worked = true
@@ -53,7 +54,7 @@ func (x *execution[S]) try(ctx context.Context, b branch, start json.RawMessage)
 		}
 		state, err = x.attempt(ctx, b, attempt, state)
 		if err == nil || attempt >= in.Retry.Attempts || ctx.Err() != nil || retry.IsPermanent(err) ||
-			errors.Is(err, errStuck) || x.asks(err) {
+			errors.Is(err, errStuck) || x.effects.asks(err) {
 			return state, err
 		}
 		if cause := x.pause(ctx, in.Retry, attempt); cause != nil {
@@ -98,23 +99,27 @@ func (x *execution[S]) attempt(ctx context.Context, b branch, attempt int, state
 	endSpan(span, err)
 	if !start.IsZero() {
 		x.emit(Event{
-			Kind: IntentEnded, Intent: b.intent, Item: b.number, Attempt: attempt, Usage: x.meter.total(),
-			Took: time.Since(start), Err: logtext.Public(err),
+			Kind: IntentEnded, Intent: b.intent, Item: b.number, Attempt: t.line.attempts(),
+			Usage: x.run.meter.total(), Took: time.Since(start), Err: logtext.Public(err),
 		})
 	}
 	if err != nil {
 		return none, err // its changes to the state are gone; it may still be running
 	}
+	x.effects.strays(t.line.asker)
 	return t.State, nil
 }
 
-// fanOut runs several branches, Limits.FanOut at once, each on a copy of the state. A branch that has finished is saved
-// and does not run again. A branch that has failed waits for the others.
-func (x *execution[S]) fanOut(ctx context.Context, next Next) error {
+// A fanOut runs the branches of an execution.
+type fanOut[S any] struct{ *execution[S] }
+
+// dispatch runs several branches, Limits.FanOut at once, each on a copy of the state. A branch that has finished is
+// saved and does not run again. A branch that has failed waits for the others.
+func (x fanOut[S]) dispatch(ctx context.Context, next Next, routed bool) error {
 	if err := x.spread(next); err != nil {
 		return x.err("intent", err)
 	}
-	if err := x.decided(next); err != nil {
+	if err := x.decided(next, routed); err != nil {
 		return x.err("intent", err)
 	}
 	if err := x.claimItems(); err != nil {
@@ -124,9 +129,9 @@ func (x *execution[S]) fanOut(ctx context.Context, next Next) error {
 	defer cancel()
 	x.worked = true
 	x.runOpen(ctx, cancel)
-	intent, err := x.fan.failure()
-	if x.fan.unsent != nil && !errors.Is(err, errStuck) {
-		return x.err("save", x.fan.unsent)
+	intent, err := x.run.fan.failure()
+	if x.run.fan.unsent != nil && !errors.Is(err, errStuck) {
+		return x.err("save", x.run.fan.unsent)
 	}
 	if err != nil {
 		e := x.err("intent", err)
@@ -136,10 +141,28 @@ func (x *execution[S]) fanOut(ctx context.Context, next Next) error {
 	return x.merge(ctx)
 }
 
+// claimItems saves the run under itemsVersion before a branch runs for an item. A process that knows no items sees only
+// the version of the payload, and would drop the branches. The decision is saved on the way.
+func (x fanOut[S]) claimItems() (err error) {
+	if !x.run.inStore || x.run.fan.decided.Next.Each == nil || x.run.saved().payload.V >= itemsVersion {
+		return nil
+	}
+	x.run.payload.V = itemsVersion
+	x.run.decision.Load().into(&x.run.payload)
+	parts, err := x.run.allParts(&x.run.payload)
+	if err == nil {
+		err = x.save(parts, func(*snapshot.Run) {})
+	}
+	if err == nil && parts != nil {
+		x.run.fan.stored, x.run.fan.unsaved = true, nil
+	}
+	return err
+}
+
 // runOpen runs the branches that have not finished, in their order. It calls cancel if a branch cannot be saved. If ctx
 // ends, the branches that still wait do not start.
-func (x *execution[S]) runOpen(ctx context.Context, cancel func()) {
-	fan := x.fan
+func (x fanOut[S]) runOpen(ctx context.Context, cancel func()) {
+	fan := x.run.fan
 	var open []int
 	for i := range fan.branches {
 		if _, done := fan.done[i]; !done {
@@ -171,43 +194,43 @@ func (x *execution[S]) runOpen(ctx context.Context, cancel func()) {
 
 // spread begins a fan-out, or goes on with the fan-out that was found. It drops the found branches that do not fit the
 // state.
-func (x *execution[S]) spread(next Next) error {
+func (x fanOut[S]) spread(next Next) error {
 	start, err := encode(&x.state)
 	if err != nil {
 		return err
 	}
-	if decided := storeNext(next); x.fan == nil || !x.fan.decided.Next.same(decided) {
-		x.fan = newFan(storedFan{
+	if decided := storeNext(next); x.run.fan == nil || !x.run.fan.decided.Next.same(decided) {
+		x.run.fan = newFan(storedFan{
 			Signature: x.engine().identity.signature, Iteration: x.run.payload.Iteration,
 			Next: decided, ID: x.run.row.Seq,
 		})
 	}
-	x.fan.start = start
-	for i, b := range x.fan.done {
+	x.run.fan.start, x.run.fan.bot = start, &x.bot.codec
+	for i, b := range x.run.fan.done {
 		state, err := decode[S](start)
 		if err == nil {
 			_, err = onto(state, b.Change)
 		}
 		if err != nil {
-			delete(x.fan.done, i) // a definition with other names of fields wrote it: it runs again
+			delete(x.run.fan.done, i) // a definition with other names of fields wrote it: it runs again
 		}
 	}
 	return nil
 }
 
 // branchDone notes the end of a branch, and saves the branch while others run.
-func (x *execution[S]) branchDone(i int, state S, err error) error {
-	fan := x.fan
+func (x fanOut[S]) branchDone(i int, state S, err error) error {
+	fan := x.run.fan
 	b := storedBranch{Intent: fan.branches[i].intent, Fan: fan.decided.ID}
 	if err == nil {
-		b.Change, err = x.changed(fan.start, state)
+		b.Change, err = changed(fan.start, state)
 	}
 	if err == nil {
 		err = fits("state", b.Change.State, x.limits().State)
 	}
 	if err == nil {
-		err = x.effects.failure() // which the intent has kept to itself
-		b.Effects = x.effects.askedBy(asker{inIntent, b.Intent, fan.branches[i].number})
+		err = x.effects.book.failure() // which the intent has kept to itself
+		b.Effects = x.effects.book.askedBy(asker{inIntent, b.Intent, fan.branches[i].number})
 	}
 	fan.mu.Lock()
 	defer fan.mu.Unlock()
@@ -220,17 +243,17 @@ func (x *execution[S]) branchDone(i int, state S, err error) error {
 	fan.done[i] = b
 	fan.unsaved = append(fan.unsaved, i)
 	if x.run.inStore && fan.open > 0 && fan.unsent == nil {
-		fan.unsent = x.saveBranches()
+		fan.unsent = x.run.saveBranches(x.ctx)
 	}
 	return fan.unsent
 }
 
 // merge makes one state of the branches.
-func (x *execution[S]) merge(ctx context.Context) error {
-	branches := make([]change, len(x.fan.branches))
+func (x fanOut[S]) merge(ctx context.Context) error {
+	branches := make([]change, len(x.run.fan.branches))
 	for i := range branches {
-		branches[i] = x.fan.done[i].Change
-		branches[i].by = x.fan.branches[i].String()
+		branches[i] = x.run.fan.done[i].Change
+		branches[i].by = x.run.fan.branches[i].String()
 	}
 	if len(branches) == 0 {
 		return nil
@@ -238,7 +261,7 @@ func (x *execution[S]) merge(ctx context.Context) error {
 	var merged S
 	var err error
 	if x.bot.def.Merge == nil {
-		if merged, err = decode[S](x.fan.start); err == nil {
+		if merged, err = decode[S](x.run.fan.start); err == nil {
 			merged, err = mergeChanges(merged, branches)
 		}
 	} else {
@@ -252,10 +275,10 @@ func (x *execution[S]) merge(ctx context.Context) error {
 }
 
 // mergeBy calls Definition.Merge.
-func (x *execution[S]) mergeBy(ctx context.Context, branches []change) (merged S, err error) {
+func (x fanOut[S]) mergeBy(ctx context.Context, branches []change) (merged S, err error) {
 	states := make([]S, len(branches))
 	for i, c := range branches {
-		if states[i], err = decode[S](x.fan.start); err != nil {
+		if states[i], err = decode[S](x.run.fan.start); err != nil {
 			return merged, err
 		}
 		if states[i], err = onto(states[i], c); err != nil {

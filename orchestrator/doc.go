@@ -37,7 +37,7 @@
 //	ErrUnavailable      the store could not be reached, and nothing was begun: try again
 //	ErrInterrupted      another input is in flight, and OnInterrupted is Reject
 //	ErrOwed             Options.RequireDelivered, and Deliver has failed again for an earlier turn: try again later
-//	ErrParked           the run in flight was tried too often; Force tries again, Abandon ends it
+//	ErrParked           the run in flight was tried too often; Unpark and Force try again, Abandon ends it
 //	ErrSuspended        the run in flight waits for an answer
 //	ErrIndeterminate    the turn may still settle: repeat it with its request id, or Resume, to find out
 //	ErrNothingToResume  Resume: no run is in flight
@@ -52,9 +52,12 @@
 //	ErrTooManyStuck     a thousand functions of the bot ignore the end of their context: restart the process
 //	ErrNoLedger         Once was called, and Options.Ledger is nil
 //	ErrNoStream         Follow: Options.Stream is nil
+//	ErrQueueFull        Enqueue: Limits.Queue inputs wait already
+//	ErrNoInbox          Enqueue: Options.Inbox is nil
 //	ErrNoSession        a Tool without a session function was called outside a turn
 //	*InDoubtError       effects of the turn may have happened: see Once
 //	*InputError         the input cannot be taken
+//	*VersionError       Put: the session does not have the version that the call asks for
 //	*StateError         the turn left a state, or items of ForEach, larger than Limits.State
 //	*DriftError         this process would lose something of a stored row; a process of another version can use it
 //	*PanicError         a function of the bot panicked

@@ -12,11 +12,11 @@ import (
 // inDoubt returns the effects of this run that err tells of as one error; nil if there are none. If a person has to be
 // asked for some of them, only those count. The effects of another run are not this run's, unless toolEnds has made
 // them so.
-func (x *execution[S]) inDoubt(err error) *InDoubtError {
+func (fx *effects) inDoubt(err error) *InDoubtError {
 	var asked, waiting []*InDoubtError
 	eachDoubt(err, func(e *InDoubtError) {
 		switch {
-		case e.RunID != x.run.row.ID && e.RunID != "":
+		case e.RunID != fx.of.run.row.ID && e.RunID != "":
 		case e.Ask:
 			asked = append(asked, e)
 		default:
@@ -24,17 +24,17 @@ func (x *execution[S]) inDoubt(err error) *InDoubtError {
 		}
 	})
 	if len(asked) > 0 {
-		return x.joinDoubts(asked)
+		return fx.joinDoubts(asked)
 	}
-	return x.joinDoubts(waiting)
+	return fx.joinDoubts(waiting)
 }
 
 // joinDoubts returns several doubts of one kind as one; nil if there are none.
-func (x *execution[S]) joinDoubts(some []*InDoubtError) *InDoubtError {
+func (fx *effects) joinDoubts(some []*InDoubtError) *InDoubtError {
 	if len(some) == 0 {
 		return nil
 	}
-	all := &InDoubtError{RunID: x.run.row.ID, Ask: some[0].Ask, pause: some[0].pause}
+	all := &InDoubtError{RunID: fx.of.run.row.ID, Ask: some[0].Ask, pause: some[0].pause}
 	var why []error
 	for _, d := range some {
 		all.Effects, all.pause = append(all.Effects, d.Effects...), min(all.pause, d.pause)
@@ -68,39 +68,39 @@ func eachDoubt(err error, see func(*InDoubtError)) {
 }
 
 // asks reports whether err waits for a person: trying again would not help.
-func (x *execution[S]) asks(err error) bool {
-	d := x.inDoubt(err)
+func (fx *effects) asks(err error) bool {
+	d := fx.inDoubt(err)
 	return d != nil && d.Ask
 }
 
 // unknown returns the effects because of which a turn must not be told as failed: those that this execution has found
 // in doubt, whatever its functions have made of that, those that a function has left behind, and those that an earlier
 // owner of the run has left.
-func (x *execution[S]) unknown(e *Error) (*InDoubtError, error) {
-	if err := x.closeEffects(); err != nil {
+func (fx *effects) unknown(e *Error) (*InDoubtError, error) {
+	if err := fx.closeEffects(); err != nil {
 		return nil, err
 	}
-	all := x.effects.doubts()
-	if x.adopted && x.engine().ledger != nil {
-		open, err := x.leftOpen(e)
+	all := fx.book.doubts()
+	if fx.of.adopted && fx.of.engine().ledger != nil {
+		open, err := fx.leftOpen(e)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errLedger, err)
 		}
 		all = append(all, open...)
 	}
-	return x.inDoubt(errors.Join(asErrors(all)...)), nil
+	return fx.inDoubt(errors.Join(asErrors(all)...)), nil
 }
 
 // leftOpen returns the effects of the run that are open in the ledger.
-func (x *execution[S]) leftOpen(e *Error) (all []*InDoubtError, err error) {
-	err = x.engine().read(x.ctx, func(ctx context.Context) error {
-		q := ledger.Query{RunID: x.run.row.ID, Open: true, Brief: true}
-		for effect, err := range x.engine().ledger.Effects(ctx, q) {
+func (fx *effects) leftOpen(e *Error) (all []*InDoubtError, err error) {
+	err = fx.of.engine().read(fx.of.ctx, func(ctx context.Context) error {
+		q := ledger.Query{RunID: fx.of.run.row.ID, Open: true, Brief: true}
+		for effect, err := range fx.of.engine().ledger.Effects(ctx, q) {
 			if err != nil && !ofOneRow(err) {
 				return err
 			}
 			all = append(all, &InDoubtError{
-				RunID: x.run.row.ID, Effects: []string{effect.ID}, Ask: effect.Class == ledger.Ask, Err: e.Err,
+				RunID: fx.of.run.row.ID, Effects: []string{effect.ID}, Ask: effect.Class == ledger.Ask, Err: e.Err,
 			})
 		}
 		return nil
@@ -109,38 +109,38 @@ func (x *execution[S]) leftOpen(e *Error) (all []*InDoubtError, err error) {
 }
 
 // toolStarts comes before a tool of this turn begins a turn of its own, which may issue effects.
-func (x *execution[S]) toolStarts(ctx context.Context, l *line, effects bool) error {
+func (fx *effects) toolStarts(ctx context.Context, l *line, effects bool) error {
 	if !effects {
 		return nil
 	}
-	return x.commit(ctx, l)
+	return fx.commit(ctx, l)
 }
 
 // toolEnds returns the error of a tool's call for the function that has called it. If the turn of the tool may go on,
 // its effects may happen yet: then this turn is in doubt too. Told as failed, the user would ask again, and a fresh
 // turn of the tool would pay again. If the turn of the tool has not begun, first says that no call of this run began it
 // before.
-func (x *execution[S]) toolEnds(id string, effects, first bool, err error) error {
+func (fx *effects) toolEnds(id string, effects, first bool, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case err == nil, !effects, !ok:
-		x.effects.finished(id)
+		fx.book.known(id)
 		return err
-	case e.RunID == "" && (first && !x.adopted || e.Op == "input" || errors.Is(err, ErrRequestReused) ||
+	case e.RunID == "" && (first && !fx.of.adopted || e.Op == "input" || errors.Is(err, ErrRequestReused) ||
 		errors.Is(err, ErrReentrant)):
 		return err
 	case e.RunID != "" && !unfinished(err):
-		x.effects.finished(id)
+		fx.book.known(id)
 		return err
 	}
-	d := &InDoubtError{RunID: x.run.row.ID, Err: err}
+	d := &InDoubtError{RunID: fx.of.run.row.ID, Err: err}
 	eachDoubt(err, func(of *InDoubtError) {
 		if of.RunID == e.RunID || of.RunID == "" {
 			d.Effects, d.pause, d.unasked = append(d.Effects, of.Effects...), of.pause, d.unasked || of.unasked
-			d.Ask = d.Ask || of.Ask && x.engine().ledger != nil // without a ledger no answer is found
+			d.Ask = d.Ask || of.Ask && fx.of.engine().ledger != nil // without a ledger no answer is found
 		}
 	})
-	x.effects.doubt(id, d)
+	fx.book.doubt(id, d)
 	return d
 }
 

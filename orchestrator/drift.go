@@ -29,7 +29,7 @@ type rest struct {
 }
 
 // restore makes an S of a stored state. No other function does. also is what the row has beside the state.
-func (o *Orchestrator[S]) restore(
+func (o *codec[S]) restore(
 	ctx context.Context, cp checkpoint.Checkpoint, also rest, force bool,
 ) (restored[S], error) {
 	if cp.Version != o.engine.identity.version && o.def.Migrate != nil {
@@ -52,7 +52,7 @@ func (o *Orchestrator[S]) restore(
 }
 
 // migrate runs Migrate. A *DriftError of Migrate is drift.
-func (o *Orchestrator[S]) migrate(ctx context.Context, cp checkpoint.Checkpoint, also rest) (restored[S], error) {
+func (o *codec[S]) migrate(ctx context.Context, cp checkpoint.Checkpoint, also rest) (restored[S], error) {
 	m := migration{current: o.engine.identity.signature, states: also.states}
 	if also.drift != nil {
 		m.strangers = also.drift.Intents
@@ -74,7 +74,7 @@ func (o *Orchestrator[S]) migrate(ctx context.Context, cp checkpoint.Checkpoint,
 }
 
 // stateOf returns the state that a saved run goes on from. also is what the run has beside the state.
-func (o *Orchestrator[S]) stateOf(
+func (o *codec[S]) stateOf(
 	ctx context.Context, r snapshot.Run, saved runPayload, newest *checkpoint.Checkpoint, also rest, force bool,
 ) (restored[S], error) {
 	cp := asCheckpoint(r, saved)
@@ -101,7 +101,7 @@ func (o *Orchestrator[S]) stateOf(
 // restOf returns what a run has beside its state. What would be lost of it are intents that this definition does not
 // have, and members of what the branches of a fan-out have done. After Migrate, the decision of such a run is made
 // anew. If nothing decides anew, final is set, and Migrate does not help.
-func (o *Orchestrator[S]) restOf(saved runPayload, fan *fan) (also rest, final bool) {
+func (o *codec[S]) restOf(saved runPayload, fan *fan) (also rest, final bool) {
 	d := &o.engine.identity
 	var intents []string
 	if !d.wrote(saved.Signature, saved.Version) { // else Migrate or Force has accepted what had run
@@ -126,13 +126,13 @@ func (o *Orchestrator[S]) restOf(saved runPayload, fan *fan) (also rest, final b
 }
 
 // decidesAnew reports whether a turn can go on at this iteration without a saved decision.
-func (o *Orchestrator[S]) decidesAnew(iteration int) bool {
+func (o *codec[S]) decidesAnew(iteration int) bool {
 	return o.def.Route != nil || len(o.choices) == 1 || iteration == 0 && o.def.First != ""
 }
 
 // checkUsable returns why an unfinished run cannot continue in this process. It writes nothing, and calls no function
 // of the bot but Migrate.
-func (o *Orchestrator[S]) checkUsable(
+func (o *codec[S]) checkUsable(
 	ctx context.Context, r snapshot.Run, newest *checkpoint.Checkpoint, pastDrift, pastParked bool,
 ) error {
 	payload, err := o.engine.identity.read(r)
@@ -145,16 +145,16 @@ func (o *Orchestrator[S]) checkUsable(
 	case r.Status == snapshot.Suspended && payload.Unasked && pastDrift && pastParked: // by Force
 		return nil
 	case r.Status == snapshot.Suspended:
-		return o.engine.suspended(ctx, r, payload)
+		return o.engine.answers().suspended(ctx, r, payload)
 	case r.Status == snapshot.Parked && !pastParked:
-		return ErrParked
+		return o.engine.answers().parked(ctx, r)
 	}
 	return nil
 }
 
 // checkDrift returns the drift of a run, as far as it shows before the run is adopted. If Migrate fails, it is another
 // failure of the run, which counts as an attempt.
-func (o *Orchestrator[S]) checkDrift(
+func (o *codec[S]) checkDrift(
 	ctx context.Context, r snapshot.Run, saved runPayload, newest *checkpoint.Checkpoint,
 ) error {
 	if refused := o.engine.refusals.about(r); refused != nil {
@@ -178,8 +178,28 @@ func asCheckpoint(r snapshot.Run, saved runPayload) checkpoint.Checkpoint {
 	}
 }
 
+// traceOf returns the session whose trace a state belongs to; "" if Definition.TraceOf does not say, or fails.
+func (o *codec[S]) traceOf(ctx context.Context, state S) (orchestrator, session string) {
+	if o.def.TraceOf == nil {
+		return "", ""
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.engine.options.Limits.SettleTimeout)
+	defer cancel()
+	told := make(chan [2]string, 1) // a function that was given up may go on
+	err := o.engine.functions.run(ctx, func(context.Context) error {
+		name, session := o.def.TraceOf(&state)
+		told <- [2]string{name, session}
+		return nil
+	})
+	if err != nil {
+		return "", ""
+	}
+	names := <-told
+	return names[0], names[1]
+}
+
 // result makes a Result of a settled turn.
-func (o *Orchestrator[S]) result(
+func (o *codec[S]) result(
 	ctx context.Context, session string, cp checkpoint.Checkpoint, force bool,
 ) (*Result[S], error) {
 	restored, err := o.restore(ctx, cp, rest{}, force)
@@ -196,5 +216,6 @@ func (o *Orchestrator[S]) result(
 		Session: session, RunID: cp.RunID, Turn: cp.Turn, Input: settled.Input.input(cp.RequestID),
 		State: restored.state,
 		Steps: steps(settled.Steps), Usage: settled.Usage.usage(), SavedAt: cp.SavedAt,
+		Failed: settled.Failed != "",
 	}, nil
 }

@@ -27,12 +27,22 @@ import (
 type engine struct {
 	options Options // with defaults filled in
 	log     *slog.Logger
-	seat    string // this orchestrator as a watcher: a process may have several orchestrators of one definition
 
 	// identity says which stored rows the bot can use.
 	identity identity
 	refusals refusals
-	store    checkpoint.Store // with spans, as options.Snapshots
+	stores
+	sessions *owner.Process // the sessions that this process owns
+	watching
+	functions functions
+	calls
+	meters meters
+	life
+}
+
+// The stores of an engine, with spans.
+type stores struct {
+	store checkpoint.Store // as options.Snapshots
 
 	// bare are the stores as the program gave them, which may be a Sweeper, a Watcher or a Joiner.
 	bare struct {
@@ -42,24 +52,31 @@ type engine struct {
 
 	// joined appends a turn, records its end in the turn log if there is one, and deletes its run, in one transaction;
 	// nil if the stores cannot.
-	joined   snapshot.SettleEnd
-	ledger   ledger.Ledger // nil: no effects
-	turnLog  recorder      // nil: no turn log
-	respond  responder     // nil: the turn log has the settled state
-	rows     rows
-	sessions *owner.Process // the sessions that this process owns
+	joined  snapshot.SettleEnd
+	ledger  ledger.Ledger // nil: no effects
+	turnLog recorder      // nil: no turn log
+	respond responder     // nil: the turn log has the settled state
+	rows    rows
+}
+
+// watching is what an engine knows of what is to be recovered.
+type watching struct {
+	seat string // this orchestrator as a watcher: a process may have several orchestrators of one definition
 
 	// stops is how many processes had stopped when Recoverable was last called.
-	stops     atomic.Int64
-	lookout   lookout
-	functions functions
-	listeners listeners
-	shows     *shows // nil: no stream store
-	leaders   leaders
-	late      lateSummaries
-	meters    meters
+	stops   atomic.Int64
+	lookout lookout
+	late    lateSummaries
+}
 
-	// serving ends when Shutdown is called, by close.
+// calls are what the calls of an engine have in common.
+type calls struct {
+	listeners listeners
+	leaders   leaders
+}
+
+// A life ends when Shutdown is called, by close.
+type life struct {
 	serving context.Context
 	close   context.CancelFunc
 }
@@ -80,7 +97,7 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 		o.Limits.Input = min(o.Limits.Input, mostLogged)
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", id.name)
-	o.LogError = logtext.By(o.LogError)
+	o.LogError = logtext.By(o.LogError, o.Logger)
 	e := &engine{
 		options: o, log: o.Logger, identity: id,
 	}
@@ -96,8 +113,7 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	e.listeners.report = reporter{log: o.Logger, why: e.why, meters: &e.meters}
 	e.listeners.patience = o.Limits.SettleTimeout
 	if o.Stream != nil {
-		e.shows = newShows(o.Stream, id.name, &e.listeners.report)
-		e.listeners.shows = e.shows
+		e.listeners.shows = newShows(o.Stream, id.name, &e.listeners.report)
 	}
 	e.sessions = owner.New(owner.Options{
 		Orchestrator: id.name, Rows: &e.rows, Pulse: pulse.Of(store), Locker: o.Locker,
@@ -171,6 +187,25 @@ func (e *engine) key(session string) checkpoint.Key {
 
 // why is the attribute of a log line for err.
 func (e *engine) why(err error) slog.Attr { return slog.String("err", e.options.LogError(err)) }
+
+// textOf is why for a line that names the type of an error of the bot. It is empty unless logs may have the text.
+func (e *engine) textOf(err error) []any {
+	err = logtext.Private(err)
+	if shown := e.options.LogError(err); shown != logtext.Of(err) {
+		return []any{slog.String("err", shown)}
+	}
+	return nil
+}
+
+// A redactedError is an error of a turn with the text that Effects.Redact leaves of it.
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e redactedError) Error() string { return e.text }
+
+func (e redactedError) Unwrap() error { return e.err }
 
 // read makes a call that only reads, for as long as Limits.SettleTimeout. A server may hang, and the session would be
 // held meanwhile: its lease is renewed. An end that is not the end of ctx is errNoAnswer.

@@ -32,6 +32,9 @@ type Error struct {
 	// Usage is the cost of the turn so far, although it failed.
 	Usage Usage
 	Err   error
+
+	// refused says that Begin has returned the error, and nothing was recorded.
+	refused bool
 }
 
 // Error returns the operation, the intent, the session, the turn and the wrapped error, in one line.
@@ -100,6 +103,15 @@ type InputError struct{ Field, Reason string }
 
 // Error returns the field and the reason.
 func (e *InputError) Error() string { return e.Field + ": " + e.Reason }
+
+// A VersionError says that a session does not have the version that Put has asked for. Nothing is written. A version is
+// the number of settled turns.
+type VersionError struct{ Want, Now int }
+
+// Error returns both versions.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the session has version %d, and not %d", e.Now, e.Want)
+}
 
 // A StateError says that a turn left a state that is larger than Limits.State, or decided to run ForEach of items that
 // are. The turn has failed, and the session is as it was before.
@@ -252,6 +264,8 @@ var (
 	ErrTooManyStuck    = errors.New("too many functions ignore the end of their context")
 	ErrNoLedger        = errors.New("Once was called, and Options.Ledger is nil")
 	ErrNoStream        = errors.New("Options.Stream is nil: no events are kept")
+	ErrQueueFull       = errors.New("too many inputs wait")
+	ErrNoInbox         = errors.New("Enqueue was called, and Options.Inbox is nil")
 	ErrNoSession       = errors.New("called outside a turn, and Tool was given no session function")
 )
 

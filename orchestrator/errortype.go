@@ -40,6 +40,8 @@ var errorTypes = []struct {
 	{ErrTooManyStuck, "ErrTooManyStuck"},
 	{ErrNoLedger, "ErrNoLedger"},
 	{ErrNoSession, "ErrNoSession"},
+	{ErrQueueFull, "ErrQueueFull"},
+	{ErrNoInbox, "ErrNoInbox"},
 	{ledger.ErrInDoubt, "ErrInDoubt"},
 	{ledger.ErrChanged, "ErrChanged"},
 	{ledger.ErrRepeated, "ErrRepeated"},

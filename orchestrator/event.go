@@ -47,20 +47,22 @@ const (
 // tokens in Delta, and parts in Data. It never holds state, input, items or history. Err and the Reason of Next may
 // repeat what a user said: they are not in the JSON.
 //
-// The JSON has the members kind, session, request, origin, run, seq, turn, iteration, intent, item, attempt, failed,
-// delta, data, next (with intents, items and end), usage (with input, output and cost), ms, at and dropped. A member
-// that is 0, false or empty is left out. failed says that Err of an IntentEnded is set. An event that was read from
-// JSON has an Err then, without the text.
+// The JSON has the members kind, session, request, origin, inputKind, run, seq, turn, iteration, intent, item,
+// attempt, failed, delta, data, next (with intents, items and end), usage (with input, output and cost), ms, at and
+// dropped. A member that is 0, false or empty is left out. failed says that Err of an IntentEnded is set, or Failed of
+// a TurnSettled. An event that
+// was read from JSON has an Err then, without the text.
 type Event struct {
 	Kind           EventKind
 	Session, RunID string
 
-	// RequestID, Origin and By are those of the input whose run RunID is, or which was refused. If the run cannot be
-	// read, Origin and By are "". By of EffectReplayed is the person who has answered for the effect; "" if none has.
-	// By is not in the JSON.
+	// RequestID, Origin, By and InputKind are those of the input whose run RunID is, or which was refused. If the run
+	// cannot be read, all but RequestID are "". By of EffectReplayed is the person who has answered for the effect; ""
+	// if none has. By is not in the JSON.
 	RequestID string
 	Origin    Origin
 	By        string
+	InputKind string
 
 	// Seq counts the events of the run in this process, from 1. A gap is as many events as were joined or dropped: a
 	// token to which later ones were joined has the Seq of the first. If another call or another process goes on with
@@ -73,7 +75,8 @@ type Event struct {
 	// Item is the number of the item that the intent runs for, from 1; see ForEach. 0 means no item.
 	Item int
 
-	// Attempt counts the attempts of the intent. The tokens and parts of an earlier attempt are void.
+	// Attempt counts the attempts of the intent, by its Retry or by Turn.BeginAnew. The tokens and parts of an earlier
+	// attempt are void.
 	Attempt int
 	Delta   string          // Token
 	Data    json.RawMessage // Part
@@ -87,6 +90,12 @@ type Event struct {
 	Dropped int
 	Err     error
 
+	// Failed of TurnSettled says that the turn failed, and that Definition.OnFail has settled it.
+	Failed bool
+
+	// failure is the type of that error.
+	failure string
+
 	// replayed marks the TurnSettled of a turn that had settled before.
 	replayed bool
 
@@ -99,7 +108,7 @@ type Event struct {
 
 // of returns ev as an event of the run of in.
 func (ev Event) of(in Input) Event {
-	ev.RequestID, ev.Origin, ev.By = in.RequestID, in.Origin, in.By
+	ev.RequestID, ev.Origin, ev.By, ev.InputKind = in.RequestID, in.Origin, in.By, in.Kind
 	return ev
 }
 
@@ -109,6 +118,7 @@ type eventJSON struct {
 	Session   string          `json:"session,omitempty"`
 	RequestID string          `json:"request,omitempty"`
 	Origin    Origin          `json:"origin,omitempty"`
+	InputKind string          `json:"inputKind,omitempty"`
 	RunID     string          `json:"run,omitempty"`
 	Seq       int             `json:"seq,omitempty"`
 	Turn      int             `json:"turn,omitempty"`
@@ -147,11 +157,11 @@ var errAttempt = errors.New("orchestrator: the attempt failed")
 // MarshalJSON returns the JSON of the event, for a browser. It leaves out the text of Err, and the Reason of Next.
 func (ev Event) MarshalJSON() ([]byte, error) {
 	e := eventJSON{
-		Kind: ev.Kind, Session: ev.Session, RequestID: ev.RequestID, Origin: ev.Origin, RunID: ev.RunID,
-		Seq: ev.Seq, Turn: ev.Turn,
+		Kind: ev.Kind, Session: ev.Session, RequestID: ev.RequestID, Origin: ev.Origin, InputKind: ev.InputKind,
+		RunID: ev.RunID, Seq: ev.Seq, Turn: ev.Turn,
 		Iteration: ev.Iteration, Intent: ev.Intent, Item: ev.Item, Attempt: ev.Attempt, Delta: ev.Delta,
 		Data:   ev.Data,
-		Failed: ev.Kind == IntentEnded && ev.Err != nil,
+		Failed: ev.Kind == IntentEnded && ev.Err != nil || ev.Failed,
 		Next:   nextJSON{Intents: ev.Next.Intents, End: ev.Next.End},
 		Usage:  usageJSON{ev.Usage.Input, ev.Usage.Output, ev.Usage.Cost},
 		Took:   float64(ev.Took) / float64(time.Millisecond), Dropped: ev.Dropped,
@@ -175,8 +185,8 @@ func (ev *Event) UnmarshalJSON(doc []byte) error {
 		return err
 	}
 	*ev = Event{
-		Kind: e.Kind, Session: e.Session, RequestID: e.RequestID, Origin: e.Origin, RunID: e.RunID,
-		Seq: e.Seq, Turn: e.Turn,
+		Kind: e.Kind, Session: e.Session, RequestID: e.RequestID, Origin: e.Origin, InputKind: e.InputKind,
+		RunID: e.RunID, Seq: e.Seq, Turn: e.Turn,
 		Iteration: e.Iteration, Intent: e.Intent, Item: e.Item, Attempt: e.Attempt, Delta: e.Delta,
 		Data:  e.Data,
 		Next:  Next{Intents: e.Next.Intents, End: e.Next.End},
@@ -186,7 +196,7 @@ func (ev *Event) UnmarshalJSON(doc []byte) error {
 	if e.At != nil {
 		ev.At = *e.At
 	}
-	if e.Failed {
+	if ev.Failed = e.Failed && e.Kind == TurnSettled; e.Failed && !ev.Failed {
 		ev.Err = errAttempt
 	}
 	for name, count := range e.Next.Items {

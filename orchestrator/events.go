@@ -40,25 +40,36 @@ func (l *listeners) change(f func([]*pump) []*pump) {
 type call struct {
 	listeners *listeners
 	session   string
-	force     bool
-
-	// alone says that no caller waits for the outcome. A run that fails is then tried again.
-	alone bool
-
-	// earlier says that the listeners of the call also want the events of other turns; see CallOptions.
-	earlier bool
+	input     Input // of an Execute or a Stream
+	manner
 
 	// watch belongs to a Stream. It never blocks, and reports whether the event was let in.
 	watch func(Event) bool
-
-	// input is the input of an Execute or a Stream.
-	input Input
+	own   *pump // of CallOptions.OnEvent; nil: none
 
 	// led has what calls with the same request id need to join this one; nil: they cannot.
 	led *led
 
 	mu sync.Mutex // protects following fields
+	hearing
+}
 
+// A manner says how a call runs its turns.
+type manner struct {
+	force bool
+
+	// alone says that no caller waits for the outcome. A run that fails is then tried again.
+	alone bool
+
+	// queued says that the input has waited in the queue.
+	queued bool
+
+	// earlier says that the listeners of the call also want the events of other turns; see CallOptions.
+	earlier bool
+}
+
+// A hearing is what the listeners of a call have heard.
+type hearing struct {
 	// ended says that a terminal event was emitted for the current turn.
 	ended bool
 
@@ -67,7 +78,6 @@ type call struct {
 
 	// own and other count the events of the call's own run, and of the other run that is under way.
 	ownEvents, otherEvents runEvents
-	own                    *pump // of CallOptions.OnEvent; nil: none
 
 	// others are the handlers that got an event of this call.
 	others []*pump

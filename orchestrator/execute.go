@@ -42,27 +42,71 @@ func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *
 	if err := in.check(k.session, o.engine.options.Limits.Input); err != nil {
 		return nil, &Error{Op: "input", Session: k.session, Err: err}
 	}
-	if in.RequestID != "" && owner.ScopeIn(ctx).Session() == "" {
-		return o.lead(ctx, k)
+	if o.engine.options.Inbox != nil && !k.queued {
+		var mine bool
+		if mine, err = o.afterQueue(ctx, k); err != nil {
+			return nil, err
+		}
+		if mine {
+			defer func() { o.engine.waiters().taken(ctx, k, err) }()
+		}
 	}
-	return o.attend(ctx, k)
+	if in.RequestID != "" && owner.ScopeIn(ctx).Session() == "" {
+		return o.join(ctx, k)
+	}
+	return o.claim(ctx, k)
 }
 
-// lead answers the input of k, unless a call with the same input is at work in this process. In that case lead waits
+// afterQueue runs the inputs that wait in the session of k. mine says that the input of k is one of them: those that
+// wait behind it are left.
+func (o *Orchestrator[S]) afterQueue(ctx context.Context, k *call) (mine bool, err error) {
+	all, err := o.engine.waiters().waiting(ctx, k.session)
+	if err != nil {
+		return false, &Error{Op: "begin", Session: k.session, Err: unavailable(err)}
+	}
+	for i, it := range all {
+		if it.ID == k.input.RequestID {
+			own, err := o.engine.waiters().queueItem(k.session, k.input)
+			if mine = err == nil && own.By == it.By; mine {
+				all = all[:i]
+				break
+			}
+		}
+	}
+	_, err = o.engine.waiters().serveQueue(ctx, all, func(ctx context.Context, session string, in Input) error {
+		earlier := o.engine.listeners.newCall(session, nil)
+		earlier.queued = true
+		_, err := o.execute(ctx, earlier, in)
+		return err
+	})
+	if err == nil {
+		return mine, nil
+	}
+	e := &Error{Op: "begin", Session: k.session, Err: err}
+	if of, ok := errors.AsType[*Error](err); ok {
+		e.Err = of.Err
+	}
+	if errors.Is(e.Err, ErrIndeterminate) { // it is about the other input
+		e.Err = fmt.Errorf("%w: %w", ErrInterrupted, outside(e.Err))
+	}
+	return false, e
+}
+
+// join answers the input of k, unless a call with the same input is at work in this process. In that case join waits
 // for that call and returns its outcome. If that call leaves the turn because its own context has ended, k goes on.
 //
 // A call with another input, or another Force, under the same request id does not join. It waits for the session. So
 // does a call from within a turn: the other call may wait for that turn. Nor does any call join it.
-func (o *Orchestrator[S]) lead(ctx context.Context, k *call) (*Result[S], error) {
+func (o *Orchestrator[S]) join(ctx context.Context, k *call) (*Result[S], error) {
 	for {
 		mine := &led{request: request{k.session, k.input.RequestID}, input: k.input, force: k.force}
 		first := o.engine.leaders.enter(mine)
 		switch {
 		case first == nil:
 			k.led = mine
-			return o.follow(ctx, k)
+			return o.lead(ctx, k)
 		case !first.same(k.input, k.force):
-			return o.attend(ctx, k)
+			return o.claim(ctx, k)
 		}
 		j := &joining{hand: k.hand, answer: make(chan joinedAnswer, 1)}
 		if !first.join(j) {
@@ -85,8 +129,8 @@ func (o *Orchestrator[S]) lead(ctx context.Context, k *call) (*Result[S], error)
 	}
 }
 
-// follow answers the input of k, and gives the outcome to the calls that have joined k.
-func (o *Orchestrator[S]) follow(ctx context.Context, k *call) (res *Result[S], err error) {
+// lead answers the input of k, and gives the outcome to the calls that have joined k.
+func (o *Orchestrator[S]) lead(ctx context.Context, k *call) (res *Result[S], err error) {
 	defer func() {
 		err = k.unsure(err)
 		k.refused(err)
@@ -102,17 +146,18 @@ func (o *Orchestrator[S]) follow(ctx context.Context, k *call) (res *Result[S], 
 			j.answer <- joinedAnswer{alone: alone, res: res.copy(), err: err}
 		}
 	}()
-	return o.attend(ctx, k)
+	return o.claim(ctx, k)
 }
 
-// attend waits for the session, and answers the input of k.
-func (o *Orchestrator[S]) attend(ctx context.Context, k *call) (*Result[S], error) {
+// claim waits for the session, and answers the input of k.
+func (o *Orchestrator[S]) claim(ctx context.Context, k *call) (*Result[S], error) {
 	v, err := o.engine.visit(ctx, k, k.input.RequestID, true)
 	if err != nil {
 		return nil, err
 	}
 	defer v.own.Done()
-	return o.serve(v, k.input)
+	s := stay[S]{v, o}
+	return s.answer(s.newExecution(k.input, nil))
 }
 
 // same reports whether the call is for the same input.
@@ -144,28 +189,31 @@ func (res *Result[S]) copy() *Result[S] {
 	return &c
 }
 
-// serve answers in. For a request id that has settled it returns the settled turn. Otherwise it runs a turn, after any
-// run in flight.
-func (o *Orchestrator[S]) serve(v *visit, in Input) (*Result[S], error) {
-	x := o.newExecution(v, in)
-	if v.own.Grant.Answered != nil {
-		return o.replay(v, *v.own.Grant.Answered, x.run.row.ID)
+// answer answers the input of x. For a request id that has settled it returns the settled turn. Otherwise it runs a
+// turn, after any run in flight.
+func (s stay[S]) answer(x *execution[S]) (*Result[S], error) {
+	if s.own.Grant.Answered != nil {
+		return s.replay(*s.own.Grant.Answered, x.run.row.ID)
 	}
-	_ = o.deliver(v, false) // what fails stays owed
+	_ = s.deliver(false) // what fails stays owed
 	var earlier outcome[S]
 	for {
-		found, err := x.open()
+		found, err := x.accept()
 		if err != nil && !errors.Is(err, ErrIndeterminate) {
 			found, err = x.ownInFlight(err)
 		}
 		switch {
 		case found == nil && err != nil:
 			x.tracer.end(Event{Kind: TurnRefused, Err: err})
-			return nil, v.notBegun(err)
+			return nil, s.notBegun(err)
 		case found == nil:
-			return x.answer(earlier)
+			res, err := x.work()
+			if err == nil {
+				res.Resumed, res.ResumeErr = earlier.res, earlier.err
+			}
+			return res, err
 		}
-		done, err := o.giveWay(v, *found, x)
+		done, err := s.giveWay(*found, x)
 		switch {
 		case err != nil:
 			x.tracer.end(Event{Kind: TurnRefused, Err: err})
@@ -174,28 +222,18 @@ func (o *Orchestrator[S]) serve(v *visit, in Input) (*Result[S], error) {
 			return done.res, done.err
 		case done.res != nil || done.err != nil:
 			earlier = done
-			v.call.again()
+			s.call.again()
 		}
 	}
-}
-
-// answer finishes the call's own turn.
-func (x *execution[S]) answer(earlier outcome[S]) (*Result[S], error) {
-	res, err := x.finish(true)
-	if err != nil {
-		return nil, err
-	}
-	res.Resumed, res.ResumeErr = earlier.res, earlier.err
-	return res, nil
 }
 
 // ownInFlight returns the run of x if an earlier call with the same request id has begun that run. An accepted input
 // can no longer be refused. If the run cannot be taken up, or cannot be read, the outcome is unknown. If there is no
 // run, ownInFlight bars the Begin of an earlier call, which may still be on its way to the store. If the session is
 // lost before, that Begin cannot be barred, and the outcome is unknown too.
-func (x *execution[S]) ownInFlight(refusal error) (found *snapshot.Run, err error) {
+func (x *flight) ownInFlight(refusal error) (found *snapshot.Run, err error) {
 	own, slot := &x.visit.own, x.run.slot
-	if x.input.RequestID == "" || x.engine().options.Snapshots == nil {
+	if x.input.RequestID == "" || x.engine().options.Snapshots == nil || x.put != nil {
 		return nil, refusal
 	}
 	err = own.Once(own.Ctx, func(ctx context.Context) (err error) {
@@ -246,20 +284,22 @@ func (v *visit) notBegun(err error) error {
 }
 
 // replay returns the turn that the request id opened before.
-func (o *Orchestrator[S]) replay(v *visit, cp checkpoint.Checkpoint, runID string) (*Result[S], error) {
+func (s stay[S]) replay(cp checkpoint.Checkpoint, runID string) (*Result[S], error) {
 	if cp.RunID != runID {
-		return nil, v.err("input", ErrRequestReused)
+		return nil, s.err("input", ErrRequestReused)
 	}
-	res, err := o.result(v.own.Ctx, v.own.Grant.Session, cp, v.call.force)
+	res, err := s.bot.result(s.own.Ctx, s.own.Grant.Session, cp, s.call.force)
 	if err != nil {
-		return nil, v.err("drift", err)
+		return nil, s.err("drift", err)
 	}
 	res.Replayed = true
-	if o.engine.options.Snapshots == nil { // no run was left to tell that the turn log may lack the end
-		v.logSettled(cp)
+	if s.engine.options.Snapshots == nil || isPut(cp) { // no run was left to tell that the turn log may lack the end
+		s.logSettled(cp)
 	}
-	settled := Event{Kind: TurnSettled, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage, replayed: true}
-	v.emit(settled.of(res.Input))
+	settled := Event{
+		Kind: TurnSettled, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage, Failed: res.Failed, replayed: true,
+	}
+	s.emit(settled.of(res.Input))
 	return res, nil
 }
 
@@ -282,8 +322,9 @@ func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOpt
 		return nil, err
 	}
 	defer v.own.Done()
-	_ = o.deliver(v, false)
-	return o.resume(v)
+	s := stay[S]{v, o}
+	_ = s.deliver(false)
+	return s.resume()
 }
 
 // resumable returns why Resume can do nothing, before anything is written, and the run that it found.
@@ -316,16 +357,16 @@ func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) (snapshot.Run,
 }
 
 // resume finishes the run that is in flight now.
-func (o *Orchestrator[S]) resume(v *visit) (*Result[S], error) {
+func (s stay[S]) resume() (*Result[S], error) {
 	for {
-		found, err := v.slot.find(v.own.Ctx)
+		found, err := s.slot.find(s.own.Ctx)
 		if err != nil {
-			return nil, v.err("resume", unavailable(err))
+			return nil, s.err("resume", unavailable(err))
 		}
 		if found == nil {
-			return nil, v.err("resume", ErrNothingToResume)
+			return nil, s.err("resume", ErrNothingToResume)
 		}
-		done, err := o.giveWay(v, *found, nil)
+		done, err := s.giveWay(*found, nil)
 		if err != nil {
 			return nil, err
 		}

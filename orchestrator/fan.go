@@ -12,6 +12,7 @@ import (
 type fan struct {
 	decided storedFan
 	start   json.RawMessage // the state that every branch gets
+	bot     differ          // compares it with others
 	stored  bool            // the snapshot store has the decision
 
 	branches []branch // of the decision, in its order
@@ -25,6 +26,12 @@ type fan struct {
 	stuck   bool  // a branch has been given up
 	unsent  error // the error of a failed save
 	open    int   // branches that are not finished
+}
+
+// A differ compares states of its bot.
+type differ interface {
+	// differ reports whether two states have a field that differs. nil is the state before the first turn.
+	differ(a, b json.RawMessage) (bool, error)
 }
 
 func newFan(decided storedFan) *fan {

@@ -46,7 +46,7 @@ var errQuiet = errors.New("no turn is in flight")
 func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int64) iter.Seq2[Shown, error] {
 	return func(yield func(Shown, error) bool) {
 		err := checkSession(session)
-		if err == nil && o.engine.shows == nil {
+		if err == nil && o.engine.listeners.shows == nil {
 			err = ErrNoStream
 		}
 		r := &reader{engine: o.engine, session: session, last: after, yield: yield}
@@ -66,18 +66,35 @@ func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int6
 // there is none. more says that a turn is at work, or is in flight, so that further events may come.
 func (o *Orchestrator[S]) LastShown(ctx context.Context, session string) (number int64, more bool, err error) {
 	err = checkSession(session)
-	if err == nil && o.engine.shows == nil {
+	if err == nil && o.engine.listeners.shows == nil {
 		err = ErrNoStream
 	}
 	if err == nil {
 		var status stream.Status
-		number, _, status, err = o.engine.shows.store.Last(ctx, o.engine.key(session))
+		number, _, status, err = o.engine.listeners.shows.store.Last(ctx, o.engine.key(session))
 		more = !status.Over() || err == nil && o.engine.running(ctx, session)
 	}
 	if err != nil {
 		return 0, false, &Error{Op: "follow", Session: session, Err: err}
 	}
 	return number, more, nil
+}
+
+// RunsShown returns the number of the first event that Options.Stream has kept of each run of session, by the id of the
+// run. Follow begins there with the number before. What it yields is of that run up to the first event of another one,
+// as Event.RunID says. A run of which no event is kept is not there. Events come a little later than the run begins.
+func (o *Orchestrator[S]) RunsShown(ctx context.Context, session string) (first map[string]int64, err error) {
+	err = checkSession(session)
+	if err == nil && o.engine.listeners.shows == nil {
+		err = ErrNoStream
+	}
+	if err == nil {
+		first, err = o.engine.listeners.shows.store.Starts(ctx, o.engine.key(session))
+	}
+	if err != nil {
+		return nil, &Error{Op: "follow", Session: session, Err: err}
+	}
+	return first, nil
 }
 
 // A reader follows one session.
@@ -105,7 +122,7 @@ const (
 // reader that came in between would see the end of the turn before, and leave.
 func (r *reader) awaitFirst(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < firstLimit; {
-		_, _, status, err := r.engine.shows.store.Last(ctx, r.key())
+		_, _, status, err := r.engine.listeners.shows.store.Last(ctx, r.key())
 		if err != nil || !status.Over() || !r.engine.running(ctx, r.session) {
 			return err
 		}
@@ -131,9 +148,9 @@ func (e *engine) running(ctx context.Context, session string) bool {
 func (r *reader) read(ctx context.Context) (again bool, err error) {
 	quiet := r.engine.watchQuiet(ctx, r.session)
 	defer quiet.stop()
-	for chunk, err := range r.engine.shows.store.Read(quiet.ctx, r.key(), r.last) {
+	for chunk, err := range r.engine.listeners.shows.store.Read(quiet.ctx, r.key(), r.last) {
 		if errors.Is(err, errQuiet) {
-			newest, _, _, err := r.engine.shows.store.Last(ctx, r.key())
+			newest, _, _, err := r.engine.listeners.shows.store.Last(ctx, r.key())
 			return newest > r.last, err
 		}
 		if err != nil {

@@ -8,7 +8,8 @@ import (
 )
 
 // Fork starts session to from a kept turn of session from. Both are sessions of this orchestrator. Turn 0 of to has the
-// state, input and definition of that turn. It owes nothing, and to goes its own way from there.
+// state, input and definition of that turn. If this process can read the state, it has its labels too. It owes nothing,
+// and to goes its own way from there.
 //
 // While that turn 0 is kept, a repeat does nothing and is no error. If to has other turns, the error is
 // checkpoint.ErrConflict. If the turn of from is not kept, the error is checkpoint.ErrNotFound.
@@ -25,6 +26,13 @@ func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to st
 	if err != nil {
 		return adminError("fork", from, err)
 	}
+	options := checkpoint.AppendOptions{Keep: o.engine.options.KeepSnapshots}
+	if o.def.Labels != nil { // what fails here comes with the next turn
+		if res, err := o.result(ctx, from, cp, false); err == nil {
+			labels, err := o.labelsOf(ctx, res.State)
+			options.Relabel, options.Labels = err == nil, labels
+		}
+	}
 	s := owned{rows: &o.engine.rows}
 	if err := s.acquire(ctx, o.engine.sessions, to, "", true); err != nil {
 		return adminError("fork", to, err)
@@ -36,8 +44,7 @@ func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to st
 		RunID: forkID(o.engine.key(from), cp.Turn, to),
 	}
 	_, err = s.Persist(s.Ctx, func(ctx context.Context) error {
-		keep := checkpoint.AppendOptions{Keep: o.engine.options.KeepSnapshots}
-		return o.engine.store.Append(ctx, s.Grant.Lease, fork, keep)
+		return o.engine.store.Append(ctx, s.Grant.Lease, fork, options)
 	})
 	return adminError("fork", to, err)
 }

@@ -102,8 +102,8 @@ type refusal struct {
 // mostRefusals bounds the memory for refusals. Without a refusal the run is adopted and left once more.
 const mostRefusals = 1000
 
-// note notes why a run was refused. payload is as it was adopted.
-func (rs *refusals) note(r snapshot.Run, payload json.RawMessage, drift *DriftError) {
+// add notes why a run was refused. payload is as it was adopted.
+func (rs *refusals) add(r snapshot.Run, payload json.RawMessage, drift *DriftError) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if rs.all == nil || len(rs.all) >= mostRefusals {

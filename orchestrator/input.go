@@ -20,6 +20,11 @@ type Input struct {
 
 	// By is an id, at most 512 bytes. It goes to logs. "" means that it is not known.
 	By string `json:"-"`
+
+	// Kind is a word of the program for what the input is: "say", "update", "timer". It has 64 letters, digits, dots,
+	// dashes and underscores at most, and is stored with the turn as By is. It tells the turns of a session apart
+	// without reading what was said. It is no part of what makes an input the repeat of another.
+	Kind string `json:"-"`
 }
 
 // An Origin says where an input comes from. A turn that does something only because a person has approved it asks for
@@ -52,5 +57,6 @@ func (o Origin) known() bool {
 // LogValue keeps what the user said out of logs.
 func (in Input) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.String("request", in.RequestID), slog.String("origin", in.Origin.String()), slog.String("by", in.By))
+		slog.String("request", in.RequestID), slog.String("origin", in.Origin.String()), slog.String("by", in.By),
+		slog.String("kind", in.Kind))
 }

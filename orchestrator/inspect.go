@@ -41,6 +41,8 @@ type InFlight struct {
 	ID string
 	// RequestID is of the input. It is "" if the input had none.
 	RequestID string
+	// InputKind is the Kind of the input. It is "" if the input had none, or the run cannot be read.
+	InputKind string
 	// Turn is the number that the turn gets if it settles next.
 	Turn int
 	// Attempt counts the attempts since the last progress.
@@ -167,6 +169,7 @@ func inFlight(r snapshot.Run) (*InFlight, error) {
 	if err != nil {
 		return f, err
 	}
+	f.InputKind = payload.Input.Kind
 	if f.Iteration = payload.Iteration; r.Status == snapshot.Suspended {
 		f.Effects = payload.Doubt
 	}

@@ -18,17 +18,17 @@ type outcome[S any] struct {
 
 // giveWay handles the run in flight, so that the run of x can begin. If x is nil, the call is to finish the run that
 // was found.
-func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S]) (outcome[S], error) {
-	finished, by, err := v.finished(found)
+func (s stay[S]) giveWay(found snapshot.Run, x *execution[S]) (outcome[S], error) {
+	finished, by, err := s.slot.finished(found, s.newest)
 	if err == nil && !finished {
-		err = v.reborn(found)
+		err = s.reborn(found)
 	}
 	if err != nil {
 		own := x != nil && x.input.RequestID != "" && found.RequestID == x.input.RequestID
-		return outcome[S]{}, v.refusal(found, own, err)
+		return outcome[S]{}, s.refusal(found, own, err)
 	}
 	if finished {
-		return outcome[S]{}, v.sweepUp(found, by)
+		return outcome[S]{}, s.sweepUp(found, by)
 	}
 	own := x == nil
 	if x != nil {
@@ -36,29 +36,29 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 		own = found.ID == x.run.row.ID
 	}
 	if own {
-		v.mine = found.ID
+		s.mine = found.ID
 	}
-	if err := o.checkTakeUp(v, found, x, own); err != nil {
+	if err := s.checkTakeUp(found, x, own); err != nil {
 		if own && errors.Is(err, ErrSuspended) {
 			waits := Event{Kind: TurnSuspended, RunID: found.ID, Turn: found.Turn, Err: err}
-			v.emit(waits.of(inputOf(found)))
+			s.emit(waits.of(inputOf(found)))
 		}
-		return outcome[S]{}, v.refusal(found, own, err)
+		return outcome[S]{}, s.refusal(found, own, err)
 	}
-	if !own && o.engine.options.OnInterrupted == AbandonFirst && found.Status != snapshot.Suspended {
-		return outcome[S]{}, v.abandon(found)
+	if !own && s.engine.options.OnInterrupted == AbandonFirst && found.Status != snapshot.Suspended {
+		return outcome[S]{}, s.abandon(found)
 	}
-	return o.takeUp(v, found, own, x)
+	return s.takeUp(found, own, x)
 }
 
 // checkTakeUp returns why the run that was found cannot be taken up or abandoned by this call.
-func (o *Orchestrator[S]) checkTakeUp(v *visit, found snapshot.Run, x *execution[S], own bool) error {
-	on, force := o.engine.options.OnInterrupted, v.call.force
+func (s stay[S]) checkTakeUp(found snapshot.Run, x *execution[S], own bool) error {
+	on, force := s.engine.options.OnInterrupted, s.call.force
 	if !own && x.input.RequestID != "" && found.RequestID == x.input.RequestID {
 		return ErrRequestReused
 	}
 	pastParked := force || x != nil && on == AbandonFirst
-	if err := o.checkUsable(v.own.Ctx, found, v.newest, force, pastParked); err != nil {
+	if err := s.bot.checkUsable(s.own.Ctx, found, s.newest, force, pastParked); err != nil {
 		return err
 	}
 	if !own && on == Reject {
@@ -69,13 +69,16 @@ func (o *Orchestrator[S]) checkTakeUp(v *visit, found snapshot.Run, x *execution
 
 // takeUp finishes a run in flight. The run is the call's own, or the run of an earlier input, whose failure ends only
 // itself.
-func (o *Orchestrator[S]) takeUp(v *visit, found snapshot.Run, own bool, x *execution[S]) (outcome[S], error) {
-	forced := v.call.force || own && found.Status == snapshot.Parked
-	attempts := o.engine.options.Limits.Attempts
+func (s stay[S]) takeUp(found snapshot.Run, own bool, x *execution[S]) (outcome[S], error) {
+	forced := s.call.force || found.Status == snapshot.Parked // checkTakeUp lets no other parked run pass
+	attempts := s.engine.options.Limits.Attempts
 	if forced {
 		attempts = 0
 	}
-	r, err := v.slot.adopt(found, attempts)
+	r, err := s.slot.adopt(found, attempts)
+	if r.Status == snapshot.Parked && found.Status != snapshot.Parked {
+		s.logParked(r)
+	}
 	if errors.Is(err, errChanged) {
 		return outcome[S]{}, nil
 	}
@@ -83,40 +86,40 @@ func (o *Orchestrator[S]) takeUp(v *visit, found snapshot.Run, own bool, x *exec
 		if own && !errors.Is(err, ErrParked) {
 			err = indeterminate(err)
 		}
-		e := v.err("adopt", err)
+		e := s.err("adopt", err)
 		if own {
 			e.RunID = found.ID
 		}
 		return outcome[S]{}, e
 	}
 	if found.Status == snapshot.Running {
-		v.logTakeover(found, r)
+		s.logTakeover(found, r)
 	}
 	if forced {
 		r.Attempt = 1
 	}
 	// Otherwise no process would look for a run that was suspended or parked if this process dies.
 	if found.Status == snapshot.Suspended || found.Status == snapshot.Parked {
-		if err := v.slot.change(r, snapshot.Running, "", nil); err != nil {
-			e := v.err("adopt", indeterminate(err))
+		if err := s.slot.change(r, snapshot.Running, "", nil); err != nil {
+			e := s.err("adopt", indeterminate(err))
 			e.RunID = found.ID
 			return outcome[S]{}, e
 		}
 		r.Seq++
 	}
-	adopted := o.resumed(v, r)
+	adopted := s.resumed(r)
 	if own && x != nil {
 		adopted.ctx, adopted.tracer = x.ctx, x.tracer
 	}
 	out := outcome[S]{own: own}
 	if out.err = adopted.ready(); out.err == nil {
-		runnote.AtWork(v.own.Ctx)
-		out.res, out.err = adopted.finish(own)
+		runnote.AtWork(s.own.Ctx)
+		out.res, out.err = adopted.work()
 	}
 	if own {
 		return out, nil
 	}
-	return out, v.interrupted(out.err)
+	return out, s.interrupted(out.err)
 }
 
 // interrupted returns why the call cannot go on after the run of an earlier input, which ended with end.

@@ -24,10 +24,15 @@ func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*
 			if err == nil {
 				res, err = o.result(ctx, session, cp, false)
 			}
-			if err == nil && yield(res, nil) || err != nil && fail(cp.Turn, err) && (ofOneRow(err) || isDrift(err)) {
-				continue
+			var goOn bool
+			if err == nil {
+				goOn = yield(res, nil)
+			} else {
+				goOn = fail(cp.Turn, err) && (ofOneRow(err) || isDrift(err))
 			}
-			return
+			if !goOn {
+				return
+			}
 		}
 	}
 }

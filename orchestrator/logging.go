@@ -13,17 +13,16 @@ import (
 
 // logStarted records that the run has begun, before any function of the bot but Begin runs. If it cannot be recorded, a
 // run that is new fails. A run that was adopted is left in flight: it may have done much.
-func (x *execution[S]) logStarted() error {
+func (x *flight) logStarted() error {
 	if !x.visit.phases.on() {
 		return nil
 	}
 	if err := x.visit.phases.started(x.ctx, x.run.row, x.run.payload, ""); err != nil {
 		if x.adopted {
-			x.effects.fail(err)
+			x.effects.book.fail(err)
 		}
 		return x.err("log", err)
 	}
-	x.logged = true
 	return nil
 }
 
@@ -35,18 +34,18 @@ func (l *line) stamp(p *phases) (at int64, ok bool) {
 	if l.cut {
 		return 0, false
 	}
-	return p.next(), true
+	return p.tick(), true
 }
 
 // mostTries bounds how often Record looks for a time that no other entry has.
 const mostTries = 100
 
 // recordPhase is Turn.Record.
-func (x *execution[S]) recordPhase(ctx context.Context, l *line, phase string, state any) error {
+func (x *flight) recordPhase(ctx context.Context, l *line, phase string, state any) error {
 	switch {
 	case !x.visit.phases.on():
 		return nil
-	case l.place == inBegin:
+	case l.in == inBegin:
 		return errors.New("Record in Begin: the turn is not recorded yet")
 	case phase == turnlog.Started || phase == turnlog.Settled:
 		return fmt.Errorf("%w: the engine records %q", turnlog.ErrPhase, phase)
@@ -77,14 +76,14 @@ func (x *execution[S]) recordPhase(ctx context.Context, l *line, phase string, s
 		}
 		if !errors.Is(err, turnlog.ErrPhase) && !errors.Is(err, turnlog.ErrState) &&
 			!errors.Is(err, turnlog.ErrInvalid) {
-			x.effects.fail(err)
+			x.effects.book.fail(err)
 		}
 	}
 	return err
 }
 
 // turnState returns what the turn log says of a turn that has failed.
-func (x *execution[S]) turnState(e *Error) string {
+func (x *flight) turnState(e *Error) string {
 	switch {
 	case errors.Is(e.Err, ErrTurnTimeout):
 		return turnlog.TimedOut
@@ -95,20 +94,20 @@ func (x *execution[S]) turnState(e *Error) string {
 }
 
 // logFailed records the end of a turn that has failed, and reports whether it could.
-func (x *execution[S]) logFailed(end storedEnd, reason string) bool {
+func (x *flight) logFailed(end storedEnd, reason string) bool {
 	if !x.visit.phases.on() {
 		return true
 	}
 	r := x.run.row
 	r.Error = reason
-	if x.logged {
+	if x.stage >= recorded {
 		return x.visit.logOver(r, x.visit.phases.ended(x.ctx, r, end))
 	}
 	return x.visit.logEnded(r, x.run.payload, end, "")
 }
 
 // respond returns what Definition.Respond makes of a settled turn.
-func (o *Orchestrator[S]) respond(
+func (o *codec[S]) respond(
 	ctx context.Context, session string, cp checkpoint.Checkpoint, force bool,
 ) (json.RawMessage, error) {
 	res, err := o.result(ctx, session, cp, force)

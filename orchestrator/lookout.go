@@ -38,8 +38,8 @@ func (l *lookout) due(now time.Time) bool {
 	return l.whole.IsZero() || now.Sub(l.whole) >= wholeEvery
 }
 
-// note sets whether the next look is about r too.
-func (l *lookout) note(r aRun, again bool) {
+// saw sets whether the next look is about r too.
+func (l *lookout) saw(r aRun, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !again {
@@ -80,4 +80,7 @@ type look struct {
 	whole     bool
 	partial   bool
 	suspended []aRun
+
+	// parked are the parked runs, and when each was last saved; only if the look is whole.
+	parked map[aRun]time.Time
 }

@@ -13,29 +13,33 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// finish takes the run to its end. final says that nothing follows in this call.
-func (x *execution[S]) finish(final bool) (*Result[S], error) {
-	x.final, x.began = final, time.Now()
+// work takes a run that has begun to its end.
+func (x *execution[S]) work() (*Result[S], error) {
+	x.times.began = time.Now()
 	err := x.logStarted()
 	if err == nil {
-		err = x.loop(x.timed)
+		x.to(recorded)
 	}
-	x.stopTimer()
+	if err == nil && x.put == nil {
+		err = x.loop(x.times.ctx)
+	}
+	x.times.end()
 	if err != nil {
-		return nil, x.unsettled(err)
+		return x.fail(x.cause(err))
 	}
 	return x.settle()
 }
 
 // loop goes round until the turn may settle.
 func (x *execution[S]) loop(ctx context.Context) error {
-	start := x.began
+	start := x.times.began
 	for {
 		if err := x.over(ctx); err != nil {
 			return x.err("route", err)
 		}
+		x.to(deciding)
 		before := x.run.payload.Usage.usage() // an earlier process may have begun the iteration
-		next, err := x.decide(ctx)
+		next, routed, err := x.decide(ctx)
 		if err != nil {
 			return err
 		}
@@ -44,15 +48,15 @@ func (x *execution[S]) loop(ctx context.Context) error {
 			return nil
 		}
 		if x.run.payload.Iteration >= x.limits().Iterations {
-			return x.err("route", fmt.Errorf("%w: %d", ErrMaxIterations, x.limits().Iterations))
+			return x.err("route", fmt.Errorf("%w: Limits.Iterations is %d", ErrMaxIterations, x.limits().Iterations))
 		}
 		inner, span := x.tracer.iteration(ctx, x.run.payload.Iteration)
-		follows, err := x.iterate(inner, next)
+		follows, err := x.iterate(inner, next, routed)
 		endSpan(span, err)
 		if err != nil {
 			return err
 		}
-		x.step(next, time.Since(start), x.meter.total().minus(before))
+		x.step(next, time.Since(start), x.run.meter.total().minus(before))
 		if !x.bot.def.Iterate || follows.End {
 			return nil
 		}
@@ -63,32 +67,34 @@ func (x *execution[S]) loop(ctx context.Context) error {
 	}
 }
 
-// decide returns what runs now: an earlier decision, First at the start, or the answer of Route.
-func (x *execution[S]) decide(ctx context.Context) (Next, error) {
+// decide returns what runs now: an earlier decision, First at the start, or the answer of Route. routed says that Route
+// was asked.
+func (x *execution[S]) decide(ctx context.Context) (next Next, routed bool, err error) {
 	d, saved := &x.bot.def, x.run.payload.Next
 	switch {
 	case saved != nil && (saved == x.bot.first || saved == x.bot.only): // New has checked it
-		return To(slices.Clone(saved.Intents)...), nil // callers get it in Result.Steps
+		return To(slices.Clone(saved.Intents)...), false, nil // callers get it in Result.Steps
 	case saved != nil:
 		// A process with other Limits may have decided it.
-		return x.checkedWithin(saved.next(), math.MaxInt, mostState)
+		next, err = x.checkedWithin(saved.next(), math.MaxInt, mostState)
+		return next, false, err
 	case x.run.payload.Iteration == 0 && d.First != "":
-		return To(d.First), nil
+		return To(d.First), false, nil
 	case d.Route == nil && len(x.bot.choices) == 1:
-		return To(x.bot.choices[0].Name), nil
+		return To(x.bot.choices[0].Name), false, nil
 	case d.Route == nil:
-		return Next{}, x.err("route",
+		return Next{}, false, x.err("route",
 			errors.New("neither Evaluate nor an intent's Next says what follows, and there is no Route"))
 	}
-	x.routed = true
-	next, err := x.ask(ctx, inRoute, "", d.Route)
+	next, err = x.ask(ctx, inRoute, "", d.Route)
 	if err != nil {
-		return Next{}, x.err("route", err)
+		return Next{}, true, x.err("route", err)
 	}
 	if next.zero() {
-		return Next{}, x.err("route", errors.New("nothing decided: Route says neither To nor End"))
+		return Next{}, true, x.err("route", errors.New("nothing decided: Route says neither To nor End"))
 	}
-	return x.checked(next)
+	next, err = x.checked(next)
+	return next, true, err
 }
 
 // ask runs Route, Evaluate or the Then of an intent.
@@ -138,13 +144,15 @@ type unknownIntent string
 func (name unknownIntent) Error() string { return strconv.Quote(string(name)) + " is no intent" }
 
 // iterate dispatches, merges and evaluates. It returns the decision about what follows, as far as there is one.
-func (x *execution[S]) iterate(ctx context.Context, next Next) (Next, error) {
-	if err := x.dispatch(ctx, next); err != nil {
+func (x *execution[S]) iterate(ctx context.Context, next Next, routed bool) (Next, error) {
+	x.to(working)
+	if err := x.dispatch(ctx, next, routed); err != nil {
 		return Next{}, err
 	}
-	if err := x.effects.failure(); err != nil { // which the intent has kept to itself
+	if err := x.effects.book.failure(); err != nil { // which the intent has kept to itself
 		return Next{}, x.err("save", err)
 	}
+	x.to(judging)
 	x.ran = append(slices.Clip(x.ran), next.ran()...)
 	if x.bot.def.Evaluate != nil {
 		x.run.payload.Feedback = ""
@@ -153,11 +161,11 @@ func (x *execution[S]) iterate(ctx context.Context, next Next) (Next, error) {
 			return said, err
 		}
 	}
-	return x.follow(ctx, next.Intents)
+	return x.afterwards(ctx, next.Intents)
 }
 
-// follow returns the union of what the intents say by Next and Then.
-func (x *execution[S]) follow(ctx context.Context, intents []string) (Next, error) {
+// afterwards returns the union of what the intents say by Next and Then.
+func (x *execution[S]) afterwards(ctx context.Context, intents []string) (Next, error) {
 	var follows Next
 	for _, name := range intents {
 		in := x.bot.def.Intents[name]
@@ -206,20 +214,19 @@ func (x *execution[S]) step(next Next, took time.Duration, used Usage) {
 	decided.items = nil
 	step := storedStep{decided, took.Milliseconds(), stored(used)}
 	x.run.payload.Steps = append(x.run.payload.Steps, step)
-	x.fan, x.run.payload.Next = nil, nil
-	x.decision.Store(nil)
-	x.routed = false
+	x.run.fan, x.run.payload.Next = nil, nil
+	x.run.decision.Store(nil)
 }
 
 // advance saves the result of an iteration, and the decision that it made. After that nobody asks for the effects of
 // the iteration.
 func (x *execution[S]) advance(follows Next) error {
-	if err := x.allAsked(); err != nil {
+	if err := x.effects.allAsked(); err != nil {
 		return x.err("save", err)
 	}
 	x.run.payload.Iteration++
-	x.meter.iterated()
-	x.run.payload.Usage = x.used().storedUsage
+	x.run.meter.iterated()
+	x.run.payload.Usage = x.run.meter.spent().storedUsage
 	x.run.payload.Next, x.run.payload.Asked = x.bot.only, nil
 	if !follows.zero() {
 		next := storeNext(follows)
@@ -228,7 +235,7 @@ func (x *execution[S]) advance(follows Next) error {
 	if !x.run.inStore {
 		return nil
 	}
-	if err := x.keep(); err != nil {
+	if err := x.keep(x.limits().State); err != nil {
 		return x.err("save", err)
 	}
 	if err := x.progress(); err != nil {
@@ -238,8 +245,8 @@ func (x *execution[S]) advance(follows Next) error {
 }
 
 // progress saves, and sets the attempts to 0: the run has come further.
-func (x *execution[S]) progress() error {
-	err := x.put(func(r *snapshot.Run) { r.Attempt = 0 })
+func (x *flight) progress() error {
+	err := x.save(nil, func(r *snapshot.Run) { r.Attempt = 0 })
 	if err == nil {
 		x.worked = false
 	}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -15,12 +16,26 @@ import (
 
 // An Orchestrator runs the turns of one bot. Its methods may be called concurrently.
 type Orchestrator[S any] struct {
+	codec[S]
+
+	// first is what runs first in a turn, and only what runs in each iteration, if that is known before; else nil.
+	first, only *storedNext
+}
+
+// A codec makes an S of what is stored, and says what this process would lose of it.
+type codec[S any] struct {
 	engine  *engine
 	def     Definition[S]
 	choices []Choice
 
-	// first is what runs first in a turn, and only what runs in each iteration, if that is known before; else nil.
-	first, only *storedNext
+	// unlabeled logs the first failure of Definition.Labels.
+	unlabeled sync.Once
+}
+
+// A stay is a visit of a bot whose states are of type S.
+type stay[S any] struct {
+	*visit
+	bot *Orchestrator[S]
 }
 
 // stateFaults names what a state of type t would lose.
@@ -45,6 +60,9 @@ func (o *Options) faults() []string {
 	if o.KeepSnapshots > checkpoint.KeepAll {
 		faults = append(faults, "KeepSnapshots is more than checkpoint.KeepAll")
 	}
+	if o.Inbox != nil && o.Snapshots == nil {
+		faults = append(faults, "Inbox without Snapshots")
+	}
 	if o.OnInterrupted < ResumeFirst || o.OnInterrupted > AbandonFirst {
 		faults = append(faults, "OnInterrupted "+strconv.Itoa(int(o.OnInterrupted))+" is none of its values")
 	}
@@ -65,6 +83,7 @@ func (l Limits) faults() []string {
 		{"LockWait", int64(l.LockWait)},
 		{"LeaseTTL", int64(l.LeaseTTL)},
 		{"SettleTimeout", int64(l.SettleTimeout)},
+		{"Queue", int64(l.Queue)},
 		{"Input", int64(l.Input)},
 		{"State", int64(l.State)},
 	} {

@@ -23,6 +23,10 @@ type OnceOptions[T any] struct {
 	// and run. An order id is a Key.
 	Key string
 
+	// KeepOnRetry gives the recorded result of a Pure function back to a retry by decision too, as to a crash: see
+	// Once.
+	KeepOnRetry bool
+
 	// Args are what the effect is called with, as JSON. A replay with other values is ledger.ErrChanged, except of
 	// Pure.
 	Args any
@@ -53,7 +57,9 @@ type OnceOptions[T any] struct {
 //
 // A function of class [ledger.Pure] runs again after a crash, unless its result is recorded. Its arguments are not
 // compared: what decides its result belongs into Each. If the function fails, nothing is recorded, and the same attempt
-// may name the effect again.
+// may name the effect again. A retry by decision runs it again, unless KeepOnRetry or Key is set: an attempt after the
+// bot has failed, by Intent.Retry, by a drain, or because the same request id has come again. So what a model has said
+// once is not the end of an input.
 //
 // The value is what the ledger has, decoded from JSON. What a model has cost belongs into that value: add it to the
 // usage of the turn after Once.
@@ -66,7 +72,7 @@ func Once[T, S any](
 	if o == nil {
 		o = new(OnceOptions[T])
 	}
-	c := onceCall{run: fetching(fn), settles: o.Settles}
+	c := onceCall{run: fetching(fn), settles: o.Settles, keep: o.KeepOnRetry}
 	if o.Verify != nil {
 		c.verify = func(ctx context.Context, key string) (raw json.RawMessage, landed bool, err error) {
 			v, landed, err := o.Verify(ctx, key)
@@ -88,7 +94,7 @@ func Once[T, S any](
 		}
 		return fn(ctx, c.effect.ID)
 	}
-	raw, err := t.line.home.once(ctx, t.line, c)
+	raw, err := t.line.world.once(ctx, t.line, c)
 	if err != nil {
 		return value, err
 	}
@@ -116,7 +122,7 @@ func EffectOf[T, S any](t *Turn[S], name string, o *OnceOptions[T]) (ledger.Effe
 		err := byHand(&e)
 		return e, err
 	}
-	return t.line.home.effectFor(t.line, e)
+	return t.line.world.effectFor(t.line, onceCall{effect: e, keep: o.KeepOnRetry})
 }
 
 // effect returns the effect as far as the caller names it.

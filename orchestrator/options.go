@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
@@ -35,6 +36,11 @@ type Options struct {
 	// for it nor fails because of it. If it is nil, only callers in the process of a turn see its events.
 	Stream stream.Store
 
+	// Inbox keeps the inputs of Enqueue until their turns have ended. All processes of a bot need the same one, since
+	// each runs what waits in a session before an input of its own. It is a read more for each Execute, Put and pass of
+	// the watch. It needs Snapshots. If it is nil, Enqueue is ErrNoInbox.
+	Inbox inbox.Store
+
 	// Locker lets callers queue. If it is nil, waiters of other processes poll the checkpoint store.
 	Locker lock.Locker
 
@@ -54,9 +60,16 @@ type Options struct {
 	Limits           Limits
 	Logger           *slog.Logger // nil means slog.Default()
 
+	// SessionTrace gives each session a trace of its own, beside the traces of its callers: see the function
+	// SessionTrace. It has one span for each run, orchestrator.run, in whichever process the run is. That span and the
+	// span of the turn are linked with each other. It is sampled if the turn is. Without a provider of tracers it costs
+	// nothing.
+	SessionTrace bool
+
 	// LogError returns the text that logs show for an error. If it is nil, logs show the text of errors of stores and
-	// drivers. Of an error that a function of the bot returned they show only the types: its text may repeat what a
-	// user said. Set it to error.Error to log every text. If it panics, logs show only the types.
+	// drivers. Of an error that a function of the bot returned they show only the types, unless Logger has the level
+	// Debug: its text may repeat what a user said. Set it to error.Error to log every text at any level. If it panics,
+	// logs show only the types.
 	LogError func(error) string
 }
 
@@ -87,7 +100,7 @@ const (
 // store. If LockWait is shorter than LeaseTTL, callers do not outwait a crash. Keep the deadline of a request above
 // LockWait. If neither TurnTimeout nor Intent.Timeout is set, a model that hangs holds its session.
 type Limits struct {
-	Iterations int // of a turn; 0 means 10
+	Iterations int // of a turn; 0 means 100
 	FanOut     int // branches at once; 0 means 10. More items wait; to decide for more intents is an error
 	Attempts   int // before a run is parked; 0 means 5
 
@@ -113,6 +126,9 @@ type Limits struct {
 	// context. 0 means 10s.
 	SettleTimeout time.Duration
 
+	// Queue is how many inputs of Enqueue may wait in a session. 0 means 100.
+	Queue int
+
 	// Input bounds text and data of an input, together. 0 means 1 MiB, and 15 MiB is the most. A larger input is an
 	// *InputError before anything runs. The count is the bytes of the shortest JSON: a line feed or a quote in the text
 	// counts two, white space between values nothing, a number as many as it has without exponent. Data is nested 998
@@ -126,19 +142,30 @@ type Limits struct {
 }
 
 func (l Limits) orDefaults() Limits {
-	l.Iterations = cmp.Or(l.Iterations, 10)
+	l.Iterations = cmp.Or(l.Iterations, 100)
 	l.FanOut = cmp.Or(l.FanOut, 10)
 	l.Attempts = cmp.Or(l.Attempts, 5)
 	l.LockWait = cmp.Or(l.LockWait, 40*time.Second)
 	l.DeadAfter = cmp.Or(l.DeadAfter, 4*time.Second)
 	l.LeaseTTL = cmp.Or(l.LeaseTTL, 30*time.Second)
 	l.SettleTimeout = cmp.Or(l.SettleTimeout, 10*time.Second)
+	l.Queue = cmp.Or(l.Queue, 100)
 	l.Input = cmp.Or(l.Input, 1<<20)
 	l.State = cmp.Or(l.State, 4<<20)
 	return l
 }
 
-// CallOptions are for Execute, Stream and Resume.
+// Versions of a session that Put may ask for. A version is how many turns the session has settled: Result.Turn + 1.
+const (
+	// AnyVersion is the newest one, whichever that is.
+	AnyVersion = 0
+
+	// NoTurns is that of a session in which nothing is settled yet. Of any number of calls at once, in any process, one
+	// makes its first turn.
+	NoTurns = -1
+)
+
+// CallOptions are for Execute, Stream, Put and Resume.
 type CallOptions struct {
 	// Force goes on in spite of drift or parking. Under drift, what this definition has no place for is lost, and a
 	// decision for what is no intent is made anew. Past parking, no attempt is counted. Force also settles a turn

@@ -26,7 +26,7 @@ func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestra
 		return nil, &Error{Op: "new", Err: errors.New(strings.Join(faults, "; "))}
 	}
 	d.Intents = maps.Clone(d.Intents)
-	orch := &Orchestrator[S]{engine: newEngine(d.identity(), store, *o), def: d}
+	orch := &Orchestrator[S]{codec: codec[S]{engine: newEngine(d.identity(), store, *o), def: d}}
 	if d.Respond != nil {
 		orch.engine.respond = orch.respond
 	}

@@ -36,13 +36,18 @@ type runPayload struct {
 	Version   string      `json:"version,omitempty"`
 	Input     storedInput `json:"input"`
 
+	// Anew is the epoch of the claim that began the run, if its input has a request id: the run may have failed before
+	// under the same id. Failures counts the attempts that the bot has failed since: see failuresPart.
+	Anew     int64 `json:"anew,omitempty"`
+	Failures int   `json:"failures,omitempty"`
+
 	// Trace is the traceparent of the first attempt.
 	Trace     string      `json:"trace,omitempty"`
 	Iteration int         `json:"iteration,omitempty"`
 	Next      *storedNext `json:"next,omitempty"` // what is decided already
 
 	// Asked are effects that Route has asked for on its way to Next, and that were open or answered for. Route is not
-	// asked again: see effects.askedBy.
+	// asked again: see book.askedBy.
 	Asked    []string `json:"asked,omitempty"`
 	Feedback string   `json:"feedback,omitempty"`
 
@@ -70,17 +75,27 @@ type turnPayload struct {
 	Usage storedUsage  `json:"usage,omitzero"`
 	Steps []storedStep `json:"steps,omitempty"`
 
+	// Put says that the turn is one of Put, which had no run: see visit.repeatPut.
+	Put bool `json:"put,omitempty"`
+
 	// Settled is the time of turnlog.Settled, in milliseconds; 0 without a turn log.
 	Settled int64 `json:"settled,omitempty"`
+
+	// Failed is the type of the error if Definition.OnFail has settled the turn.
+	Failed string `json:"failed,omitempty"`
+
+	// Labels is the labelsDigest of the session's labels; "" if the definition has no Labels.
+	Labels string `json:"labels,omitempty"`
 }
 
 type storedInput struct {
 	Text string          `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Origin and By are missing in what an earlier version has stored.
+	// Origin, By and Kind are missing in what an earlier version has stored.
 	Origin Origin `json:"from,omitempty"`
 	By     string `json:"by,omitempty"`
+	Kind   string `json:"kind,omitempty"`
 }
 
 type storedNext struct {
@@ -150,13 +165,17 @@ type storedStep struct {
 
 // The parts of a run that are stored beside its payload.
 const (
-	usagePart  = "usage"     // a spent: the usage so far, if it is not that of the payload
-	statePart  = "state"     // the State of a runPayload, if it is too large to share a document with the input
-	itemsPart  = "items"     // the itemLists of the decision in a runPayload
-	fanPart    = "fan"       // a storedFan
-	fanItems   = "fan items" // the itemLists of a storedFan, unless the payload's decision has the same
-	branchPart = "branch "   // a storedBranch, by its place in the decision
-	endPart    = "end"       // a storedEnd
+	failuresPart = "failures"  // the Failures of a runPayload, if they are not those of the payload
+	usagePart    = "usage"     // a spent: the usage so far, if it is not that of the payload
+	statePart    = "state"     // the State of a runPayload, if it is too large to share a document with the input
+	itemsPart    = "items"     // the itemLists of the decision in a runPayload
+	fanPart      = "fan"       // a storedFan
+	fanItems     = "fan items" // the itemLists of a storedFan, unless the payload's decision has the same
+	branchPart   = "branch "   // a storedBranch, by its place in the decision
+	endPart      = "end"       // a storedEnd
+
+	// failurePart is the kind of the last failure, as logs name it: see errorType.
+	failurePart = "failure"
 )
 
 // A storedEnd is how a run has ended that has not settled, for the turn log. The reason is the Error of the run.
@@ -191,7 +210,7 @@ type storedBranch struct {
 	Fan    int64  `json:"fan,omitempty"`
 	Change change `json:"change"`
 
-	// Effects are effects that the branch has asked for, and that were open or answered for: see effects.askedBy.
+	// Effects are effects that the branch has asked for, and that were open or answered for: see book.askedBy.
 	Effects []string `json:"effects,omitempty"`
 }
 
@@ -302,6 +321,8 @@ func (s runPayload) encode() json.RawMessage {
 	w.text("signature", s.Signature)
 	w.text("version", s.Version)
 	s.Input.write(w)
+	w.number("anew", s.Anew)
+	w.number("failures", int64(s.Failures))
 	w.text("trace", s.Trace)
 	w.number("iteration", int64(s.Iteration))
 	if s.Next != nil {
@@ -329,7 +350,12 @@ func (t turnPayload) encode() json.RawMessage {
 	t.Input.write(w)
 	t.Usage.write(w)
 	writeSteps(w, t.Steps)
+	if t.Put {
+		w.raw("put", json.RawMessage("true"))
+	}
 	w.number("settled", t.Settled)
+	w.text("failed", t.Failed)
+	w.text("labels", t.Labels)
 	return w.end()
 }
 
@@ -339,6 +365,7 @@ func (in storedInput) write(w *writer) {
 	w.raw("data", in.Data)
 	w.text("from", string(in.Origin))
 	w.text("by", in.By)
+	w.text("kind", in.Kind)
 	w.close()
 }
 
@@ -465,7 +492,7 @@ func unread(err error) error { return errors.New(logtext.Of(logtext.Private(err)
 
 // input returns the input of the run. The request id has a column of its own.
 func (in storedInput) input(requestID string) Input {
-	return Input{RequestID: requestID, Text: in.Text, Data: in.Data, Origin: in.Origin, By: in.By}
+	return Input{RequestID: requestID, Text: in.Text, Data: in.Data, Origin: in.Origin, By: in.By, Kind: in.Kind}
 }
 
 // inputOf returns the input of a run. If the run cannot be read, only the request id is known.
@@ -486,13 +513,16 @@ func steps(stored []storedStep) []Step {
 // the session. So the input finds its own run, and another input never does.
 //
 // What a user sends can so not be taken for an answer, nor an answer for it. The call of a tool has no such part: its
-// request id is a digest, and runs that an earlier version has begun go on.
-func runID(k checkpoint.Key, born int64, in Input) string {
+// request id is a digest, and runs that an earlier version has begun go on. A Put is never the repeat of an Execute.
+func runID(k checkpoint.Key, born int64, in Input, put bool) string {
 	parts := []string{
 		k.Orchestrator, k.Session, strconv.FormatInt(born, 10), in.RequestID, in.Text, compact(in.Data),
 	}
 	if in.Origin == FromAnswer || in.Origin == FromSystem {
 		parts = append(parts, string(in.Origin))
+	}
+	if put {
+		parts = append(parts, "put")
 	}
 	return digest(parts...)[:idLen]
 }
@@ -519,4 +549,23 @@ func compact(data json.RawMessage) string {
 		return string(data)
 	}
 	return b.String()
+}
+
+// failureParts returns the part of a run that says the kind of its last failure; nil if the run keeps no text of it.
+func failureParts(text string, err error) map[string]json.RawMessage {
+	raw, failed := json.Marshal(errorType(err))
+	if text == "" || failed != nil {
+		return nil
+	}
+	return map[string]json.RawMessage{failurePart: raw}
+}
+
+// failureOf returns the kind of the last failure of a run that was adopted; "none" if nothing failed since its last
+// progress: its process has ended each time, or its callers have gone.
+func failureOf(r snapshot.Run) string {
+	var kind string
+	if r.Error == "" || json.Unmarshal(r.Parts[failurePart], &kind) != nil {
+		return "none"
+	}
+	return kind
 }

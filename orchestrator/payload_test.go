@@ -15,6 +15,7 @@ func TestPayloadsAreAsMarshalled(t *testing.T) {
 		m := runPayload{
 			V: payloadVersion, Born: rapid.Int64().Draw(t, "born"), Signature: word(t), Version: word(t),
 			Input: someInput(t), Trace: word(t), Iteration: rapid.Int().Draw(t, "iteration"), Feedback: word(t),
+			Anew: rapid.Int64().Draw(t, "anew"), Failures: rapid.Int().Draw(t, "failures"),
 			Usage: someUsage(t), Steps: someSteps(t), State: someJSON(t),
 			Started: rapid.Int64().Draw(t, "started"), Logged: rapid.Int64().Draw(t, "logged"),
 		}
@@ -23,7 +24,9 @@ func TestPayloadsAreAsMarshalled(t *testing.T) {
 			m.Next = &next
 		}
 		wantSame(t, m.encode(), m, new(runPayload), new(runPayload))
-		r := turnPayload{payloadVersion, m.Input, m.Usage, m.Steps, m.Logged}
+		r := turnPayload{
+			payloadVersion, m.Input, m.Usage, m.Steps, rapid.Bool().Draw(t, "put"), m.Logged, word(t), word(t),
+		}
 		wantSame(t, r.encode(), r, new(turnPayload), new(turnPayload))
 	})
 }

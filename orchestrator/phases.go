@@ -30,9 +30,9 @@ type phases struct {
 
 func (p *phases) on() bool { return p.engine.turnLog != nil }
 
-// next returns the time of the next entry. It comes from the fence, and is later than the time of the entry before. It
+// tick returns the time of the next entry. It comes from the fence, and is later than the time of the entry before. It
 // is also later than the claim: until then another owner may have recorded entries.
-func (p *phases) next() int64 {
+func (p *phases) tick() int64 {
 	if !p.on() {
 		return 0
 	}
@@ -76,8 +76,8 @@ func (p *phases) catchUp() {
 	}
 }
 
-// follow makes the times of later entries later than those that the record of a run has.
-func (p *phases) follow(r snapshot.Run, payload runPayload) {
+// goOn makes the times of later entries later than those that the record of a run has.
+func (p *phases) goOn(r snapshot.Run, payload runPayload) {
 	p.after(max(startedAt(r, payload), payload.Logged))
 }
 
@@ -147,7 +147,9 @@ const abandonedInput = "input left out: the run was abandoned before its beginni
 // or weighs too much is left out too.
 func (p *phases) started(ctx context.Context, r snapshot.Run, payload runPayload, cut string) error {
 	at := startedAt(r, payload)
-	state := turnlog.StartedState{Actor: r.Orchestrator, Slot: lock.Key(r.Orchestrator, r.Session), Cut: cut}
+	state := turnlog.StartedState{
+		Actor: r.Orchestrator, Slot: lock.Key(r.Orchestrator, r.Session), Kind: payload.Input.Kind, Cut: cut,
+	}
 	if d := p.engine.options.Limits.TurnTimeout; d > 0 {
 		state.ExpiresAt = time.UnixMilli(at).Add(d)
 	}
@@ -206,6 +208,9 @@ func (p *phases) endOfTurn(
 	_ = json.Unmarshal(cp.Payload, &payload) // else the turn has no time of Settled
 	end.At = time.UnixMilli(cmp.Or(payload.Settled, max(cp.SavedAt.UnixMilli(), began+1))).UTC()
 	state := turnlog.SettledState{TurnState: turnlog.Complete, Respond: cp.State}
+	if payload.Failed != "" {
+		state.Reason = "failed: " + payload.Failed
+	}
 	if respond := p.engine.respond; respond != nil {
 		if state.Respond, err = respond(ctx, p.own.Grant.Session, cp, force); isDrift(err) {
 			return end, fmt.Errorf("%w: %w", errNotLogged, err) // another process can read the turn
@@ -227,7 +232,7 @@ func (p *phases) endOfTurn(
 
 // end returns how a run ends now, for what is saved as its end.
 func (p *phases) end(turnState string) storedEnd {
-	return storedEnd{At: p.next(), TurnState: turnState}
+	return storedEnd{At: p.tick(), TurnState: turnState}
 }
 
 // parts returns the parts that a run which has ended is saved with.

@@ -54,6 +54,7 @@ var problems = []struct {
 		},
 	},
 	{ErrBusy, Problem{"busy", 409, true, time.Second, "An earlier message is still being answered."}},
+	{ErrQueueFull, Problem{"queue-full", 429, true, 5 * time.Second, "Too many messages wait to be answered."}},
 	{ErrInterrupted, Problem{"interrupted", 409, true, time.Second, "An earlier message is still being answered."}},
 	{ErrShuttingDown, Problem{"shutting-down", 503, true, time.Second, "The service restarts."}},
 	{ErrUnavailable, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
@@ -93,6 +94,7 @@ func Public(err error) Problem {
 	own := ok && e.RunID != "" // it is about the client's own run
 	unknown := errors.Is(err, ErrIndeterminate)
 	in, refused := errors.AsType[*InputError](err)
+	_, stale := errors.AsType[*VersionError](err)
 	switch {
 	case refused && !unknown:
 		return Problem{Type: "invalid", Status: 422, Text: logtext.Line(in.Error())}
@@ -101,6 +103,8 @@ func Public(err error) Problem {
 	case errors.Is(err, ErrOwed) && !unknown:
 		// What Deliver said is not about this input.
 		return Problem{"owed", 409, true, 5 * time.Second, "An earlier reply has to be delivered first."}
+	case stale:
+		return Problem{Type: "conflict", Status: 409, Text: "It has changed since. Load it again."}
 	case own && errors.Is(err, ErrSuspended):
 		return accepted
 	case storageFull(err):
@@ -162,5 +166,8 @@ func publicOfBot(err error) Problem {
 			return p.problem
 		}
 	}
-	return Problem{Type: "bot-failed", Status: 502, Text: "The bot could not answer."}
+	return botFailed
 }
+
+// botFailed is the Problem of a turn that a function of the bot has failed.
+var botFailed = Problem{Type: "bot-failed", Status: 502, Text: "The bot could not answer."}

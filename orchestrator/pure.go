@@ -11,37 +11,38 @@ import (
 
 // pure returns the recorded result of what changes nothing in the world. If none is recorded, pure runs it and records
 // its result.
-func (x *execution[S]) pure(ctx context.Context, l *line, c onceCall) (json.RawMessage, error) {
-	if err := x.over(ctx); err != nil {
+func (fx *effects) pure(ctx context.Context, l *line, c onceCall) (json.RawMessage, error) {
+	if err := fx.of.over(ctx); err != nil {
 		return nil, err
 	}
-	if x.ranBefore(l) {
-		now, err := x.recorded(ctx, c.effect.ID)
+	if fx.ranBefore(l, c) {
+		now, err := fx.recorded(ctx, c.effect.ID)
 		if err != nil {
 			return nil, err
 		}
 		if now != nil {
-			l.emit(Event{Kind: EffectReplayed, Intent: l.intent, Item: l.item, Attempt: l.attempt})
+			l.emit(Event{Kind: EffectReplayed})
 			return now.Result, nil
 		}
+		fx.book.miss(l.asker, c.effect.Name)
 	}
-	raw, err := x.called(ctx, c)
+	raw, err := fx.called(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return x.recordPure(ctx, c.effect, raw)
+	return fx.recordPure(ctx, c.effect, raw)
 }
 
-// ranBefore reports whether an earlier attempt may have recorded a result for this call. The run was found in flight,
-// its function is tried again, or a caller may repeat a turn that has failed.
-func (x *execution[S]) ranBefore(l *line) bool {
-	return x.adopted || l.attempt > 1 || x.input.RequestID != ""
+// ranBefore reports whether an earlier attempt may have recorded a result for this call: the run was found in flight.
+// If a retry by decision may find it too, its function may be tried again, or a caller may repeat a turn that failed.
+func (fx *effects) ranBefore(l *line, c onceCall) bool {
+	return fx.of.adopted || (c.keep || c.effect.Key != "") && (l.attempts() > 1 || fx.of.input.RequestID != "")
 }
 
 // recorded returns a Pure effect whose result can be given back; nil if there is none.
-func (x *execution[S]) recorded(ctx context.Context, id string) (found *ledger.Effect, err error) {
-	_, err = x.visit.own.Persist(ctx, func(ctx context.Context) error {
-		e, err := ledger.Load(ctx, x.engine().ledger, ledger.Query{ID: id})
+func (fx *effects) recorded(ctx context.Context, id string) (found *ledger.Effect, err error) {
+	_, err = fx.of.visit.own.Persist(ctx, func(ctx context.Context) error {
+		e, err := ledger.Load(ctx, fx.of.engine().ledger, ledger.Query{ID: id})
 		if err == nil && e.State == ledger.Completed && !e.Redacted {
 			found = &e
 		}
@@ -53,34 +54,31 @@ func (x *execution[S]) recorded(ctx context.Context, id string) (found *ledger.E
 	case ofOneRow(err):
 		return nil, err
 	}
-	return nil, x.verdict(err)
+	return nil, fx.verdict(err)
 }
 
 // recordPure records the result of a Pure effect. It returns the result that the ledger has then.
-func (x *execution[S]) recordPure(ctx context.Context, e ledger.Effect, raw json.RawMessage) (json.RawMessage, error) {
+func (fx *effects) recordPure(ctx context.Context, e ledger.Effect, raw json.RawMessage) (json.RawMessage, error) {
 	e.Result = raw
-	if err := e.ValidateRecord(); err != nil {
+	if err := e.ValidateRecord(); err != nil { // Record looks at what is kept
 		return nil, err
 	}
-	kept, err := x.redacted(e)
+	kept, err := fx.redacted(e)
 	if err != nil {
 		return nil, err
 	}
 	e.Result, e.Redacted = kept.Result, !bytes.Equal(kept.Result, raw)
-	if err := e.ValidateRecord(); err != nil {
+	if err := fx.book.begin(); err != nil {
 		return nil, err
 	}
-	if err := x.effects.begin(); err != nil {
-		return nil, err
-	}
-	defer x.effects.issued(e.ID, underWay{})
+	defer fx.book.issued(e.ID, underWay{})
 	var now ledger.Effect
-	_, err = x.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
-		now, err = x.engine().ledger.Record(ctx, e)
+	_, err = fx.of.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
+		now, err = fx.of.engine().ledger.Record(ctx, e)
 		return err
 	})
 	if err != nil {
-		return nil, x.verdict(err)
+		return nil, fx.verdict(err)
 	}
 	return given(now, e.Result, raw)
 }

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// The README shows the package's example and its output.
+// The README shows the example of package agent and its output.
 func TestReadme(t *testing.T) {
-	program, output, ok := strings.Cut(readText(t, "example_readme_test.go"), "\t// Output:\n")
+	program, output, ok := strings.Cut(readText(t, "../agent/example_readme_test.go"), "\t// Output:\n")
 	if !ok {
 		t.Fatal("the example has no output")
 	}
 	program = strings.NewReplacer(
-		"package orchestrator_test", "package main", "func Example()", "func main()",
+		"package agent_test", "package main", "func Example()", "func main()",
 	).Replace(program) + "}\n"
 	output = strings.ReplaceAll(strings.TrimSuffix(output, "}\n"), "\t// ", "")
 

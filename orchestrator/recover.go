@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/internal/runnote"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -16,7 +18,8 @@ import (
 
 // Recoverable yields the sessions that have something to finish now: a waiting run that is due, or an owed reply
 // that is due. With all, it also yields every running run whose owner's lease has expired or whose owner has
-// stopped, every suspended run whose effects have been answered, and every finished run that was not deleted. A
+// stopped, every suspended run whose effects have been answered, every parked run for which a person has answered since
+// its last attempt, and every finished run that was not deleted. A
 // damaged session, or the session of a damaged run, comes with an error; then Recoverable goes on. An error without
 // a session ends Recoverable. If a part of a store is away, Recoverable yields the sessions on the others first, and
 // then such an error, which names the part. Recoverable and Recover make the orchestrator a bootdrain.Bot.
@@ -37,27 +40,36 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 		}
 		ask := unowned{held: o.engine.sessions.Held, next: next}
 		var suspended []aRun
+		parked := make(map[aRun]time.Time)
 		for r, err := range o.engine.runs(ctx, q) {
+			goOn := true
 			switch {
-			case err == nil && r.Status == snapshot.Suspended && o.engine.ledger != nil:
+			case err != nil:
+				goOn = ask.fail(ctx, r.Session, err)
+			case r.Status == snapshot.Suspended && o.engine.ledger != nil:
 				suspended = append(suspended, aRun{r.Session, r.ID})
-				continue
-			case err == nil && !due(r):
-				continue
-			case err == nil && r.Status == snapshot.Running:
-				if !ask.add(ctx, r.Session) {
-					return
-				}
-			case err != nil && r.Session == "" && !ask.flush(ctx), !next(r.Session, err):
+			case r.Status == snapshot.Parked && o.engine.ledger != nil:
+				parked[aRun{r.Session, r.ID}] = r.SavedAt
+			case !due(r):
+			case r.Status == snapshot.Running:
+				goOn = ask.add(ctx, r.Session)
+			default:
+				goOn = next(r.Session, nil)
+			}
+			if !goOn {
 				return
 			}
 		}
 		for session, err := range o.engine.store.Sessions(ctx, checkpoint.SessionQuery{
 			Orchestrator: name, Owing: true, Due: true,
 		}) {
-			switch {
-			case err == nil && ask.add(ctx, session):
-			case err == nil, session == "" && !ask.flush(ctx), !next(session, err):
+			var goOn bool
+			if err == nil {
+				goOn = ask.add(ctx, session)
+			} else {
+				goOn = ask.fail(ctx, session, err)
+			}
+			if !goOn {
 				return
 			}
 		}
@@ -69,15 +81,39 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 				o.engine.stops.Store(int64(stops)) // all sessions of the dead are listed
 			}
 			// Last: a ledger that is away holds nothing else up.
-			k := look{began: began, whole: !q.Unattended, partial: left.err != nil, suspended: suspended}
-			if !o.engine.lookOut(ctx, k, next) {
+			k := look{
+				began: began, whole: !q.Unattended, partial: left.err != nil, suspended: suspended, parked: parked,
+			}
+			if !o.engine.answers().lookOut(ctx, k, next) {
 				return
 			}
+		}
+		if !o.engine.waiters().listWaiting(ctx, &ask) {
+			return
 		}
 		if left.err != nil {
 			yield("", &Error{Op: "recoverable", Err: unavailable(left.err)})
 		}
 	}
+}
+
+// listWaiting adds the sessions in which inputs wait. It reports whether to go on.
+func (w waiters) listWaiting(ctx context.Context, ask *unowned) bool {
+	if w.engine.options.Inbox == nil {
+		return true
+	}
+	last := ""
+	for it, err := range w.engine.options.Inbox.Items(ctx, w.engine.key(""), inbox.Input) {
+		switch {
+		case err != nil && it.Session == "":
+			return ask.flush(ctx) && ask.next("", err)
+		case it.Session == last:
+		case !ask.add(ctx, it.Session):
+			return false
+		}
+		last = it.Session
+	}
+	return ask.flush(ctx)
 }
 
 // eachOnce returns a func that yields each session once. What is on a part that is away goes to the gap.
@@ -118,6 +154,15 @@ type unowned struct {
 func (u *unowned) add(ctx context.Context, session string) bool {
 	u.asked = append(u.asked, session)
 	return len(u.asked) < askedAtOnce || u.flush(ctx)
+}
+
+// fail passes on the error of a listing. An error without a session may be the last of it. fail reports whether to go
+// on.
+func (u *unowned) fail(ctx context.Context, session string, err error) bool {
+	if session == "" && !u.flush(ctx) {
+		return false
+	}
+	return u.next(session, err)
 }
 
 // flush asks about the sessions that were added, and reports whether to go on.
@@ -164,11 +209,15 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 func (o *Orchestrator[S]) OtherStopped() <-chan struct{} { return o.engine.sessions.Found() }
 
 // kin is the same in processes that can recover the same sessions and look for them as often.
-func (o *Orchestrator[S]) kin(every time.Duration) string {
+func (o *codec[S]) kin(every time.Duration) string {
 	d := &o.engine.identity
-	return digest(d.signature, d.version, d.members.Shape(), fmt.Sprint(
+	parts := []string{d.signature, d.version, d.members.Shape(), fmt.Sprint(
 		itemsVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil,
-		o.engine.ledger != nil, o.engine.turnLog != nil))
+		o.engine.ledger != nil, o.engine.turnLog != nil)}
+	if o.engine.options.Inbox != nil {
+		parts = append(parts, "inbox")
+	}
+	return digest(parts...)
 }
 
 // due reports whether a drain has something to do with a run.
@@ -218,7 +267,7 @@ const (
 // that nothing can be recovered until the session is repaired or deleted, or the run is abandoned. The outcome "drift"
 // comes with an error that wraps a *DriftError.
 func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome string, err error) {
-	run, outcome, err := o.recover(ctx, session)
+	run, outcome, err := recovery[S]{o}.recover(ctx, session)
 	runnote.Set(ctx, run)
 	switch {
 	case errors.Is(err, store.ErrDamaged):
@@ -229,13 +278,86 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 	return outcome, err
 }
 
-func (o *Orchestrator[S]) recover(ctx context.Context, session string) (run, outcome string, err error) {
+// A recovery finishes what no caller waits for.
+type recovery[S any] struct{ *Orchestrator[S] }
+
+func (o recovery[S]) recover(ctx context.Context, session string) (run, outcome string, err error) {
 	k := o.engine.listeners.newCall(session, nil)
 	k.alone = true
 	defer k.close(ctx)
 	if err := checkSession(session); err != nil {
 		return "", "", &Error{Op: "recover", Session: session, Err: err}
 	}
+	all, err := o.engine.waiters().waiting(ctx, session)
+	if err != nil {
+		return "", "", &Error{Op: "recover", Session: session, Err: unavailable(err)}
+	}
+	if len(all) > 0 {
+		return o.recoverQueue(ctx, k, all)
+	}
+	return o.recoverRun(ctx, k)
+}
+
+// recoverQueue recovers a session in which inputs wait: what is not of them, and then each of them.
+func (o recovery[S]) recoverQueue(
+	ctx context.Context, k *call, all []inbox.Item,
+) (run, outcome string, err error) {
+	r, err := o.engine.run(ctx, k.session, false)
+	own := slices.ContainsFunc(all, func(it inbox.Item) bool { return it.ID == r.RequestID })
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound):
+	case err != nil || !own:
+		run, outcome, err = o.recoverRun(ctx, k)
+		if err != nil || outcome != outcomeSettled && outcome != outcomeDelivered && outcome != outcomeCleaned {
+			return run, outcome, err
+		}
+	case r.Status == snapshot.Waiting && !due(r):
+		return r.ID, outcomeHeld, nil
+	case r.Status == snapshot.Suspended:
+		if _, err := o.resumable(ctx, k); errors.Is(err, ErrSuspended) {
+			return r.ID, outcomeSuspended, nil
+		}
+	}
+	settled, err := o.engine.waiters().serveQueue(ctx, all, o.recoverWaiting)
+	if outcome = outcomeCleaned; settled > 0 {
+		outcome = outcomeSettled
+	}
+	switch {
+	case errors.Is(err, lock.ErrHeld):
+		return run, outcomeHeld, nil
+	case err != nil:
+		outcome, err = told(err)
+	}
+	return run, outcome, err
+}
+
+// recoverWaiting runs an input that has waited, if no other process owns the session.
+func (o recovery[S]) recoverWaiting(ctx context.Context, session string, in Input) (err error) {
+	k := o.engine.listeners.newCall(session, nil)
+	k.alone, k.queued, k.input = true, true, in
+	defer k.close(ctx)
+	defer func() {
+		if final(err) {
+			k.refused(err)
+		}
+	}()
+	if err := in.check(session, o.engine.options.Limits.Input); err != nil {
+		return &Error{Op: "input", Session: session, Err: err}
+	}
+	v, err := o.engine.visit(ctx, k, in.RequestID, false)
+	if err != nil {
+		return err
+	}
+	defer v.own.Done()
+	runnote.AtWork(v.own.Ctx)
+	s := stay[S]{v, o.Orchestrator}
+	_, err = s.answer(s.newExecution(in, nil))
+	return err
+}
+
+// recoverRun recovers a session in which no input waits.
+func (o recovery[S]) recoverRun(ctx context.Context, k *call) (run, outcome string, err error) {
+	session := k.session
 	if nothing, err := o.idle(ctx, session); nothing != "" || err != nil {
 		if err != nil {
 			err = &Error{Op: "recover", Session: session, Err: unavailable(err)}
@@ -254,14 +376,14 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (run, out
 }
 
 // recoverHere recovers the session of v.
-func (o *Orchestrator[S]) recoverHere(v *visit) (run, outcome string, err error) {
+func (o recovery[S]) recoverHere(v *visit) (run, outcome string, err error) {
 	owing := v.owing()
 	parked := owing && v.failures >= o.engine.options.Limits.Attempts && o.def.Deliver != nil
 	v.mute = parked
 	if parked { // due all the same: more failures were counted than tried, or Limits.Attempts was higher
 		v.putOff(parkedDelivery)
 	}
-	undelivered := o.deliver(v, false)
+	undelivered := stay[S]{v, o.Orchestrator}.deliver(false)
 	run, outcome, err = o.finishFound(v)
 	switch {
 	case outcome != "" || err != nil:
@@ -281,7 +403,7 @@ func (o *Orchestrator[S]) recoverHere(v *visit) (run, outcome string, err error)
 
 // idle returns the outcome if there is nothing to recover now, else "". Of the processes that boot together, most come
 // too late. With idle they need not claim to find out.
-func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome string, err error) {
+func (o recovery[S]) idle(ctx context.Context, session string) (outcome string, err error) {
 	// A server may hang, and the drain waits meanwhile.
 	ctx, cancel := context.WithTimeout(ctx, o.engine.options.Limits.SettleTimeout)
 	defer cancel()
@@ -303,7 +425,7 @@ func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome str
 }
 
 // owes reports whether session owes a reply. With due, it reports whether session owes a reply that is due.
-func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (bool, error) {
+func (o recovery[S]) owes(ctx context.Context, session string, due bool) (bool, error) {
 	q := checkpoint.SessionQuery{Orchestrator: o.engine.identity.name, Session: session, Owing: true, Due: due}
 	for _, err := range o.engine.store.Sessions(ctx, q) {
 		return err == nil, err
@@ -312,7 +434,7 @@ func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (b
 }
 
 // finishFound finishes the run in flight. outcome is "" if there is none.
-func (o *Orchestrator[S]) finishFound(v *visit) (run, outcome string, err error) {
+func (o recovery[S]) finishFound(v *visit) (run, outcome string, err error) {
 	for {
 		found, err := v.slot.find(v.own.Ctx)
 		switch {
@@ -324,7 +446,7 @@ func (o *Orchestrator[S]) finishFound(v *visit) (run, outcome string, err error)
 			return found.ID, outcomeHeld, nil
 		}
 		run = found.ID
-		done, err := o.giveWay(v, *found, nil)
+		done, err := stay[S]{v, o.Orchestrator}.giveWay(*found, nil)
 		if err == nil && !done.own {
 			outcome = outcomeCleaned
 			continue

@@ -20,6 +20,9 @@ type Result[S any] struct {
 	// process.
 	SavedAt time.Time
 
+	// Failed says that the turn failed, and that Definition.OnFail has settled it. State is what OnFail made of it.
+	Failed bool
+
 	// Replayed says that the input was answered before, and that nothing ran.
 	Replayed bool
 

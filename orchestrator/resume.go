@@ -1,21 +1,23 @@
 package orchestrator
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // resumed returns the execution of a run that was found in flight and is ours now.
-func (o *Orchestrator[S]) resumed(v *visit, r snapshot.Run) *execution[S] {
+func (s stay[S]) resumed(r snapshot.Run) *execution[S] {
 	parts := r.Parts
 	r.Parts = nil
-	r.Fence = v.own.Grant.Fence
+	r.Fence = s.own.Grant.Fence
 	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
-	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, timed: v.own.Ctx, adopted: true, found: r.Payload}
-	x.run = run{slot: &v.slot, row: r, parts: parts, inStore: true}
+	x := &execution[S]{bot: s.bot}
+	x.take(s.visit)
+	x.adopted, x.run.row, x.run.parts, x.run.inStore = true, r, parts, true
 	if r.RequestID == "" {
-		x.since = r.StartedAt
+		x.times.since = r.StartedAt
 	}
 	return x
 }
@@ -23,26 +25,28 @@ func (o *Orchestrator[S]) resumed(v *visit, r snapshot.Run) *execution[S] {
 // ready prepares a run that was adopted. The run goes on where it was saved. If another turn has settled since, the run
 // starts over from its input.
 func (x *execution[S]) ready() error {
-	x.index = x.visit.next()
+	x.index = x.visit.upcoming()
 	x.visit.own.AtWork(x.run.row.ID)
+	found := x.run.row.Payload
 	if err := x.load(); err != nil {
-		return x.unreadable(err)
+		return x.unreadable(found, err)
 	}
-	x.found = nil
+	x.to(begun)
 	if x.visit.phases.on() {
 		x.run.payload.Started = startedAt(x.run.row, x.run.payload)
-		x.visit.phases.follow(x.run.row, x.run.payload)
+		x.visit.phases.goOn(x.run.row, x.run.payload)
 	}
 	x.trace(true)
-	x.startTimer()
+	x.times.start(x.ctx, x.limits().TurnTimeout)
+	x.traceSession(true)
 	x.emit(Event{Kind: TurnResumed})
 	if x.run.row.Base != x.visit.base() {
 		return x.startOver()
 	}
 	x.number()
 	if x.altered { // what is saved from now on belongs to the new state
-		if err := x.put(func(*snapshot.Run) {}); err != nil {
-			return x.unsettled(x.err("save", err))
+		if err := x.save(nil, func(*snapshot.Run) {}); err != nil {
+			return x.end(x.cause(x.err("save", err)))
 		}
 	}
 	if err := x.recall(); err != nil {
@@ -53,22 +57,22 @@ func (x *execution[S]) ready() error {
 
 // unreadable ends the attempt at a run that was adopted and cannot be read. Under drift the run is left to a process
 // that can read it, and the attempt does not count.
-func (x *execution[S]) unreadable(err error) error {
+func (x *execution[S]) unreadable(found json.RawMessage, err error) error {
 	e := x.err("drift", err)
 	drift, ok := errors.AsType[*DriftError](err)
 	switch {
 	case x.run.stored == nil:
-		return x.left(e)
+		return x.end(endUnsaved, e, nil)
 	case errors.Is(err, errNotInherited): // the ledger is away, and that is not the run's fault
 		return x.leave(e)
 	case ok:
 		left := x.leave(e)
-		x.engine().refusals.note(x.run.row, x.found, drift)
+		x.engine().refusals.add(x.run.row, found, drift)
 		return left
 	case x.visit.call.alone:
-		return x.retryLater(e)
+		return x.end(endFailedAlone, e, nil)
 	}
-	return x.left(e)
+	return x.end(endUnsaved, e, nil)
 }
 
 // startOver builds the turn again, from its input and the newest state.
@@ -76,7 +80,7 @@ func (x *execution[S]) startOver() error {
 	payload := &x.run.payload
 	decided := payload.firstDecision()
 	payload.Iteration, payload.Feedback, payload.Steps, payload.Asked = 0, "", nil, nil
-	x.ran, x.fan = nil, nil
+	x.ran, x.run.fan = nil, nil
 	if err := x.gather(); err != nil {
 		return x.leave(x.mine(err))
 	}
@@ -85,11 +89,11 @@ func (x *execution[S]) startOver() error {
 		payload.Next = decided
 	}
 	if err := x.enter(); err != nil {
-		return x.unsettled(err)
+		return x.end(x.cause(err))
 	}
-	payload.Usage = x.used().storedUsage
-	if err := x.put(func(*snapshot.Run) {}); err != nil {
-		return x.unsettled(x.err("save", err))
+	payload.Usage = x.run.meter.spent().storedUsage
+	if err := x.save(nil, func(*snapshot.Run) {}); err != nil {
+		return x.end(x.cause(x.err("save", err)))
 	}
 	return nil
 }
@@ -103,7 +107,7 @@ func (x *execution[S]) load() error {
 	}
 	payload := &x.run.payload
 	x.input = payload.Input.input(x.run.row.RequestID)
-	x.meter.resume(used)
+	x.run.meter.resume(used)
 	for _, s := range payload.Steps {
 		x.ran = append(x.ran, s.next().ran()...)
 	}
@@ -111,11 +115,11 @@ func (x *execution[S]) load() error {
 	if err != nil {
 		return err
 	}
-	if err := x.inherit(fan); err != nil {
+	if err := x.effects.inherit(fan); err != nil {
 		return err
 	}
 	also, final := x.bot.restOf(*payload, fan)
-	if strangers := x.strangers(); strangers != nil {
+	if strangers := x.effects.strangers(); strangers != nil {
 		also.drift, final = also.drift.and(strangers), true
 	}
 	if final && !x.visit.call.force {
@@ -142,7 +146,7 @@ func (x *execution[S]) redefine() error {
 	if payload.Next != nil && !d.knows(payload.Next.Intents) {
 		payload.Next = nil
 	}
-	return x.keepWithin(mostState)
+	return x.keep(mostState)
 }
 
 // takeFan goes on with the fan-out that the run was saved in.
@@ -155,7 +159,7 @@ func (x *execution[S]) takeFan(fan *fan) (err error) {
 			return err
 		}
 	}
-	x.fan = fan
+	x.run.fan = fan
 	x.run.payload.Next = &fan.decided.Next
 	return nil
 }

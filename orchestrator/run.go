@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/lock"
@@ -27,9 +28,17 @@ type run struct {
 
 	// parts are the parts of a run that was adopted.
 	parts map[string]json.RawMessage
+	meter meter
+
+	// decision is what runs in this iteration; nil before it is decided, and without a snapshot store.
+	decision atomic.Pointer[decision]
+	fan      *fan // the fan-out of this iteration; nil: none
 
 	// inStore says that the snapshot store has the run.
 	inStore bool
+
+	// before is the state of the newest turn; nil if there is none.
+	before json.RawMessage
 
 	// mu is held while a version is saved. An effect may save the decision while a branch is saved, or while the engine
 	// goes on without the goroutine that has named the effect.
@@ -55,8 +64,8 @@ func (r *run) saved() version {
 }
 
 // begin saves a run that is new, unless a run is in flight; then it returns that run.
-func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run, err error) {
-	r.payload.Usage = used
+func (r *run) begin(ctx context.Context) (found *snapshot.Run, err error) {
+	r.payload.Usage = r.meter.spent().storedUsage
 	r.row.Fence = r.slot.own.Grant.Fence
 	row := r.row
 	if row.Payload, row.Parts, err = r.payload.documents(inlineState); err != nil {
@@ -70,7 +79,7 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 	}
 	found, err = r.slot.begin(ctx, row)
 	if err == nil && found == nil {
-		r.inStore, r.stored = true, &version{r.row, r.payload, spent{storedUsage: used}}
+		r.inStore, r.stored = true, &version{r.row, r.payload, spent{storedUsage: r.payload.Usage}}
 	}
 	return found, err
 }
@@ -78,28 +87,29 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 // put saves the run with its current decision, steps and state, and with parts, in place of everything that was saved
 // before.
 func (r *run) put(
-	ctx context.Context, used spent, parts map[string]json.RawMessage, change func(*snapshot.Run),
+	ctx context.Context, parts map[string]json.RawMessage, change func(*snapshot.Run),
 ) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.row
 	change(&row)
-	if err := r.replace(ctx, row, &r.payload, used, parts); err != nil {
+	if err := r.replace(ctx, row, &r.payload, parts); err != nil {
 		return err
 	}
 	r.row = r.stored.row
 	return nil
 }
 
-// note saves a change of the run, and parts, beside the last save. It writes only the change, the parts and the usage.
-func (r *run) note(
-	ctx context.Context, used spent, parts map[string]json.RawMessage, change func(*snapshot.Run),
+// amend saves a change of the run, and parts, beside the last save. It writes only the change, the parts and the usage.
+func (r *run) amend(
+	ctx context.Context, parts map[string]json.RawMessage, change func(*snapshot.Run),
 ) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.stored.row
 	change(&row)
 	var err error
+	used := r.meter.spent()
 	if row.Parts, err = withUsage(parts, used, r.stored.used); err != nil {
 		return err
 	}
@@ -112,18 +122,18 @@ func (r *run) note(
 
 // suspend saves the run with payload and parts. Everything else is as last saved.
 func (r *run) suspend(
-	ctx context.Context, used spent, payload runPayload, parts map[string]json.RawMessage,
+	ctx context.Context, payload runPayload, parts map[string]json.RawMessage,
 	change func(*snapshot.Run),
 ) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.stored.row
 	change(&row)
-	return r.replace(ctx, row, &payload, used, parts)
+	return r.replace(ctx, row, &payload, parts)
 }
 
 // decide saves a decision. Everything else is as last saved. It does nothing if the decision is saved already.
-func (r *run) decide(ctx context.Context, used spent, d *decision) error {
+func (r *run) decide(ctx context.Context, d *decision) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	payload := r.stored.payload
@@ -134,13 +144,14 @@ func (r *run) decide(ctx context.Context, used spent, d *decision) error {
 		return nil
 	}
 	d.into(&payload)
-	return r.replace(ctx, r.stored.row, &payload, used, nil)
+	return r.replace(ctx, r.stored.row, &payload, nil)
 }
 
 // replace saves a payload and parts in place of everything that was saved before. The caller holds mu.
 func (r *run) replace(
-	ctx context.Context, row snapshot.Run, payload *runPayload, used spent, parts map[string]json.RawMessage,
+	ctx context.Context, row snapshot.Run, payload *runPayload, parts map[string]json.RawMessage,
 ) error {
+	used := r.meter.spent()
 	parts, err := withUsage(parts, used, spent{storedUsage: payload.Usage})
 	if err != nil {
 		return err
@@ -217,6 +228,11 @@ func (r *run) load(d *identity) (spent, error) {
 	if err != nil {
 		return spent{}, err
 	}
+	failures, err := storedPart(r, failuresPart, r.payload.Failures)
+	if err != nil {
+		return spent{}, err
+	}
+	r.payload.Failures = max(r.payload.Failures, failures)
 	r.row.Payload = nil
 	r.stored = &version{r.row, r.payload, used}
 	return used, nil

@@ -14,26 +14,27 @@ import (
 
 // settle appends the turn. Once settle has begun, it goes on even if the caller's context ends.
 func (x *execution[S]) settle() (*Result[S], error) {
+	x.to(settling)
 	if err := x.visit.own.TurnOver(); err != nil {
-		return nil, x.unsettled(x.err("settle", err))
+		return x.fail(x.cause(x.err("settle", err)))
 	}
-	if err := x.closeEffects(); err != nil {
-		return nil, x.unsettled(x.err("settle", err))
+	if err := x.effects.closeEffects(); err != nil {
+		return x.fail(x.cause(x.err("settle", err)))
 	}
-	if err := x.allAsked(); err != nil {
-		return nil, x.unsettled(x.err("settle", err))
-	}
-	cp, err := x.checkpoint()
-	if err != nil {
-		return nil, x.fail(x.err("settle", err))
+	if err := x.effects.allAsked(); err != nil {
+		return x.fail(x.cause(x.err("settle", err)))
 	}
 	owes, more := x.bot.def.Deliver != nil, x.more()
 	o := checkpoint.AppendOptions{
 		Keep: x.engine().options.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true,
 	}
+	cp, err := x.checkpoint(&o)
+	if err != nil {
+		return x.fail(x.failure(x.err("settle", err)))
+	}
 	x.visit.own.Keep() // an appended turn is never taken back, even if its reply is lost
-	x.prepare(cp)
-	doubt, err := x.visit.own.Persist(x.ctx, func(ctx context.Context) error { return x.append(ctx, cp, o) })
+	j := x.prepare(cp)
+	doubt, err := x.visit.own.Persist(x.ctx, func(ctx context.Context) error { return x.append(ctx, cp, o, &j) })
 	if errors.Is(err, checkpoint.ErrConflict) {
 		return x.asKept(cp, o, doubt, err)
 	}
@@ -41,28 +42,67 @@ func (x *execution[S]) settle() (*Result[S], error) {
 		return nil, x.notAppended(doubt || !owner.Definite(err), err)
 	}
 	cp.SavedAt = time.Now().UTC()
-	x.run.inStore = x.run.inStore && !x.joint.forgotten
-	x.settled(&cp, o, more, x.joint.forgotten)
+	x.run.inStore = x.run.inStore && !j.forgotten
+	x.settled(&cp, o, more, j.forgotten)
 	return &Result[S]{
 		Session: x.visit.own.Grant.Session, RunID: x.run.row.ID, Turn: x.index, Input: x.input, State: x.state,
-		Steps: steps(x.run.payload.Steps), Usage: x.meter.total(), SavedAt: cp.SavedAt,
+		Steps: steps(x.run.payload.Steps), Usage: x.run.meter.total(), SavedAt: cp.SavedAt,
+		Failed: x.failed != "",
 	}, nil
 }
 
+// fail ends a turn that cannot go on because of a cause, unless Definition.OnFail settles it. OnFail is asked once, and
+// never while an effect is in doubt.
+func (x *execution[S]) fail(why cause, e *Error, d *InDoubtError) (*Result[S], error) {
+	last := why == endFailed || why == endFailedAlone && x.lastTry()
+	if x.bot.def.OnFail == nil || !last || x.stage < recorded || x.put != nil || x.failed != "" {
+		return nil, x.end(why, e, d)
+	}
+	if doubt, err := x.effects.unknown(e); err != nil || doubt != nil {
+		return nil, x.end(why, e, d)
+	}
+	ctx, cancel := context.WithTimeout(x.ctx, x.limits().SettleTimeout)
+	defer cancel()
+	err := x.hook(ctx, inFail, "", func(ctx context.Context, t *Turn[S]) error { return x.bot.def.OnFail(ctx, t, e) })
+	switch {
+	case errors.Is(err, errStuck):
+		return nil, x.end(endStuck, x.err("fail", err), nil)
+	case err != nil:
+		x.logger().WarnContext(x.ctx, "OnFail does not settle a turn that failed", "session", e.Session,
+			"turn", e.Turn, "run", e.RunID, "type", errorType(err))
+		return nil, x.end(why, e, d)
+	}
+	x.failed = errorType(e)
+	x.logger().WarnContext(x.ctx, "turn failed, and OnFail settles it", "session", e.Session, "turn", e.Turn,
+		"run", e.RunID, "op", e.Op, "intent", e.Intent, "type", x.failed)
+	return x.settle()
+}
+
+// A joint is what else the call does that appends a turn, if the stores are one database: it deletes the run in the
+// same transaction, after it has recorded the end of the turn. Then no crash leaves behind a run that has settled.
+type joint struct {
+	end       snapshot.End
+	on        bool // else the turn settles without the others
+	forgotten bool // the run is deleted
+}
+
 // prepare decides what the call does that appends the turn.
-func (x *execution[S]) prepare(cp checkpoint.Checkpoint) {
-	x.joint = joint{on: x.engine().joined != nil && x.run.inStore}
-	if x.joint.on && x.visit.phases.on() {
+func (x *flight) prepare(cp checkpoint.Checkpoint) (j joint) {
+	j.on = x.engine().joined != nil && x.run.inStore
+	if j.on && x.visit.phases.on() {
 		var err error
 		cp.SavedAt = time.Now().UTC()
-		x.joint.end, err = x.visit.phases.endOfTurn(x.visit.own.Ctx, cp, 0, x.visit.call.force)
-		x.joint.on = err == nil
+		j.end, err = x.visit.phases.endOfTurn(x.visit.own.Ctx, cp, 0, x.visit.call.force)
+		j.on = err == nil
 	}
+	return j
 }
 
 // append appends the turn.
-func (x *execution[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (err error) {
-	e, lease, j := x.engine(), x.visit.own.Grant.Lease, &x.joint
+func (x *flight) append(
+	ctx context.Context, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, j *joint,
+) (err error) {
+	e, lease := x.engine(), x.visit.own.Grant.Lease
 	if !j.on {
 		return e.store.Append(ctx, lease, cp, o)
 	}
@@ -72,7 +112,7 @@ func (x *execution[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o c
 }
 
 // more reports whether this call needs the session after the settle and the delivery.
-func (x *execution[S]) more() bool { return !x.final || x.visit.mayCompact(x.index) }
+func (x *flight) more() bool { return !x.final() || x.visit.summaries().mayCompact(x.index) }
 
 // settled does the work that follows a settled turn. logged says that the turn log has its end.
 func (x *execution[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOptions, more, logged bool) {
@@ -81,19 +121,19 @@ func (x *execution[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOpt
 		x.visit.own.Released()
 	}
 	if !o.Owes {
-		x.visit.owed = x.visit.next()
+		x.visit.owed = x.visit.upcoming()
 	}
 	logged = logged || x.visit.logSettled(*cp)
 	if x.run.inStore && logged {
 		x.run.slot.forget(x.run.row)
 	}
 	x.visit.swept = logged
-	x.visit.mute = x.visit.mute || !logged // the reply is handed over after that
-	_ = x.bot.deliver(x.visit, !more)      // what fails stays owed
-	if x.final {
-		x.visit.compact()
+	x.visit.mute = x.visit.mute || !logged     // the reply is handed over after that
+	_ = stay[S]{x.visit, x.bot}.deliver(!more) // what fails stays owed
+	if x.final() {
+		x.visit.summaries().follow()
 	}
-	x.emit(Event{Kind: TurnSettled, Usage: x.meter.total()})
+	x.emit(Event{Kind: TurnSettled, Usage: x.run.meter.total(), Failed: x.failed != "", failure: x.failed})
 }
 
 // asKept ends a turn that is settled already: by an Append of ours whose reply was lost, or by another owner, with
@@ -127,12 +167,12 @@ func (x *execution[S]) asKept(
 		x.engine().log.WarnContext(x.ctx, "settled; what follows is left to the next call",
 			"session", x.visit.own.Grant.Session, "turn", x.index, "run", x.run.row.ID, x.engine().why(err))
 	}
-	x.emit(Event{Kind: TurnSettled, Usage: x.meter.total()})
+	x.emit(Event{Kind: TurnSettled, Usage: x.run.meter.total(), Failed: res.Failed})
 	return res, nil
 }
 
 // find returns the turn that has settled the run of mine.
-func (x *execution[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoint, err error) {
+func (x *flight) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoint, err error) {
 	_, err = x.visit.own.Persist(x.ctx, func(ctx context.Context) error {
 		k := x.visit.own.Grant.Key
 		kept, err := x.engine().settledBy(ctx, snapshot.Run{Key: k, ID: mine.RunID, Turn: mine.Turn}, checkpoint.Newest)
@@ -147,8 +187,8 @@ func (x *execution[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoin
 	return cp, err
 }
 
-// checkpoint returns the turn as it settles.
-func (x *execution[S]) checkpoint() (checkpoint.Checkpoint, error) {
+// checkpoint returns the turn as it settles, and adds its labels to o.
+func (x *execution[S]) checkpoint(o *checkpoint.AppendOptions) (checkpoint.Checkpoint, error) {
 	state, err := encodeState(&x.state, x.limits().State)
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
@@ -157,7 +197,8 @@ func (x *execution[S]) checkpoint() (checkpoint.Checkpoint, error) {
 		x.run.payload.Steps[i].Reason = reason
 	}
 	payload := turnPayload{
-		payloadVersion, x.run.payload.Input, x.used().storedUsage, x.run.payload.Steps, x.visit.phases.next(),
+		payloadVersion, x.run.payload.Input, x.run.meter.spent().storedUsage, x.run.payload.Steps, x.put != nil,
+		x.visit.phases.tick(), x.failed, x.labels(o),
 	}.encode()
 	cp := checkpoint.Checkpoint{
 		Turn: x.index, State: state, Payload: payload,

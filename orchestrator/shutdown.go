@@ -44,7 +44,7 @@ const lastEvents = time.Second
 // rest tells others that this process owns no session any more, and waits for the last events until ctx ends.
 func (e *engine) rest(ctx context.Context) {
 	e.sessions.Rest()
-	if e.shows == nil {
+	if e.listeners.shows == nil {
 		return
 	}
 	if ctx.Err() != nil {
@@ -52,5 +52,5 @@ func (e *engine) rest(ctx context.Context) {
 		defer cancel()
 		ctx = least
 	}
-	e.shows.finish(ctx)
+	e.listeners.shows.finish(ctx)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
@@ -42,6 +44,9 @@ func (in Input) check(session string, limit int) error {
 	if !in.Origin.known() {
 		return &InputError{"origin", fmt.Sprintf("%q is none", string(in.Origin))}
 	}
+	if !isWord(in.Kind) {
+		return &InputError{"kind", fmt.Sprintf("longer than %d bytes, or not of letters, digits and ._-", mostKind)}
+	}
 	if err := ids.CheckText("text", in.Text, max(limit, len(in.Text))); err != nil {
 		return &InputError{"text", err.Error()}
 	}
@@ -56,6 +61,16 @@ func (in Input) check(session string, limit int) error {
 		return nil
 	}
 	return in.checkData(size, limit)
+}
+
+// mostKind is how long Input.Kind may be.
+const mostKind = 64
+
+// isWord reports whether kind is a Kind, or "".
+func isWord(kind string) bool {
+	return len(kind) <= mostKind && !strings.ContainsFunc(kind, func(r rune) bool {
+		return r > '~' || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
+	})
 }
 
 // checkData checks the data of an input. text is the size of the input's text.

@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"context"
 	"math"
-	"reflect"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -12,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/holdfast-go/holdfast/internal/telemetry"
 )
 
 // scope names this package to OpenTelemetry.
@@ -30,6 +31,7 @@ const (
 	attrAttempt      = attribute.Key("holdfast.attempt")
 	attrOutcome      = attribute.Key("holdfast.outcome")
 	attrStatus       = attribute.Key("holdfast.status")
+	attrInputKind    = attribute.Key("holdfast.input.kind")
 
 	// These names are of OpenTelemetry's semantic conventions: general, and for generative AI.
 	attrErrorType    = attribute.Key("error.type")
@@ -43,48 +45,17 @@ const (
 	attrCost = attribute.Key("holdfast.usage.cost")
 )
 
-// wasSet reports whether a provider of OpenTelemetry was set up by the program. The other providers do nothing with
-// what they get, but allocate for it.
-func wasSet(t reflect.Type) bool {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch t.PkgPath() {
-	case "go.opentelemetry.io/otel/internal/global", "go.opentelemetry.io/otel/trace/noop",
-		"go.opentelemetry.io/otel/metric/noop":
-		return false
-	}
-	return true
-}
-
-// silence lists the provider types that did nothing when the bot was made. A type is nil if that provider was set up
-// even then. A provider that is still of a listed type need not be looked at closely.
-type silence struct{ tracer, meter reflect.Type }
-
-func listen() (s silence) {
-	if t := reflect.TypeOf(otel.GetTracerProvider()); !wasSet(t) {
-		s.tracer = t
-	}
-	if t := reflect.TypeOf(otel.GetMeterProvider()); !wasSet(t) {
-		s.meter = t
-	}
-	return s
-}
-
-// traced returns the provider of tracers; nil if none was set up.
-func (s silence) traced() trace.TracerProvider {
-	p := otel.GetTracerProvider()
-	if t := reflect.TypeOf(p); t == s.tracer || !wasSet(t) {
-		return nil
-	}
-	return p
-}
+// silence tells whether a program listens. It also makes the spans of calls to stores.
+type silence struct{ telemetry.Silence }
 
 // A tracer makes the spans of one turn; the zero tracer makes none.
 type tracer struct {
 	t    trace.Tracer
 	turn trace.Span
 	run  string
+
+	// inSession is the span of the run in the trace of its session; nil if there is none.
+	inSession trace.Span
 }
 
 // begin opens the span of the turn, once. It returns ctx with the span.
@@ -145,6 +116,10 @@ func (t *tracer) end(ev Event) {
 		t.turn.SetAttributes(attrCost.Float64(ev.Usage.Cost))
 	}
 	endSpan(t.turn, ev.Err)
+	if t.inSession != nil {
+		t.inSession.SetAttributes(attrOutcome.String(ev.Kind.outcome()))
+		endSpan(t.inSession, ev.Err)
+	}
 	*t = tracer{}
 }
 
@@ -188,13 +163,11 @@ type meters struct {
 
 func newMeters(name string) (m meters, err error) {
 	meter := otel.Meter(scope)
-	m.silent = listen()
+	m.silent = silence{telemetry.Listen()}
 	m.name = attrOrchestrator.String(name)
 	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
 	errs := make([]error, 8)
-	// The default boundaries are for milliseconds: every turn below 5 s would be in one bucket.
-	seconds := metric.WithExplicitBucketBoundaries(
-		.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+	seconds := telemetry.Seconds()
 	tokens := metric.WithExplicitBucketBoundaries(
 		1, 4, 16, 64, 256, 1<<10, 1<<12, 1<<14, 1<<16, 1<<18, 1<<20, 1<<22, 1<<24, 1<<26)
 	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"),
@@ -225,7 +198,7 @@ func newMeters(name string) (m meters, err error) {
 // zero adds nothing to each counter. So each is there from 0: a rate does not see that a counter appears with 1. Of the
 // types of errors those of this module are there. The types of the bot's errors and its models are not known yet.
 func (m *meters) zero() {
-	if !m.on() {
+	if !m.silent.Metered() {
 		return
 	}
 	ctx := context.Background()
@@ -240,16 +213,10 @@ func (m *meters) zero() {
 	m.stuck.Add(ctx, 0, m.attrs)
 }
 
-// on reports whether a meter provider was set up.
-func (m *meters) on() bool {
-	t := reflect.TypeOf(otel.GetMeterProvider())
-	return t != m.silent.meter && wasSet(t)
-}
-
 // ended counts a turn, or a call that never became one.
 func (m *meters) ended(ev Event) {
 	outcome := ev.Kind.outcome()
-	if outcome == "" || !m.on() {
+	if outcome == "" || !m.silent.Metered() {
 		return
 	}
 	if ev.replayed {
@@ -260,6 +227,8 @@ func (m *meters) ended(ev Event) {
 	if ev.Err != nil {
 		m.errors.Add(context.Background(), 1,
 			metric.WithAttributes(m.name, attrErrorType.String(errorType(ev.Err))))
+	} else if ev.failure != "" {
+		m.errors.Add(context.Background(), 1, metric.WithAttributes(m.name, attrErrorType.String(ev.failure)))
 	}
 	if ev.Kind != TurnRefused && !ev.replayed {
 		m.duration.Record(context.Background(), ev.Took.Seconds(), o)
@@ -268,14 +237,14 @@ func (m *meters) ended(ev Event) {
 
 // waited notes the time from start until the session was owned.
 func (m *meters) waited(start time.Time) {
-	if m.on() {
+	if m.silent.Metered() {
 		m.lockWait.Record(context.Background(), time.Since(start).Seconds(), m.attrs)
 	}
 }
 
 // used counts what a call of a model has cost.
 func (m *meters) used(u Usage) {
-	if !m.on() {
+	if !m.silent.Metered() {
 		return
 	}
 	ctx := context.Background()
@@ -298,13 +267,13 @@ func (m *meters) used(u Usage) {
 }
 
 func (m *meters) drop(n int) {
-	if n > 0 && m.on() {
+	if n > 0 && m.silent.Metered() {
 		m.drops.Add(context.Background(), int64(n), m.attrs)
 	}
 }
 
 func (m *meters) given(n int64) {
-	if m.on() {
+	if m.silent.Metered() {
 		m.stuck.Add(context.Background(), n, m.attrs)
 	}
 }

@@ -134,7 +134,7 @@ func (o *Orchestrator[S]) askTool(
 		if first, err = line.meter.called(id, callID, args); err != nil {
 			return nil, err
 		}
-		if err := line.home.toolStarts(ctx, line, effects); err != nil {
+		if err := line.world.toolStarts(ctx, line, effects); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +142,7 @@ func (o *Orchestrator[S]) askTool(
 	if line != nil {
 		over := err != nil && !unfinished(err)
 		line.meter.answered(id, first, usageOf(res, err), res != nil && res.Replayed, over)
-		err = line.home.toolEnds(id, effects, first, err)
+		err = line.world.toolEnds(id, effects, first, err)
 	}
 	if errors.Is(err, ErrRequestReused) {
 		err = reusedCall(callID, err)
@@ -175,9 +175,7 @@ func tokensTo(l *line) *CallOptions {
 	}
 	return &CallOptions{OnEvent: func(ev Event) {
 		if ev.Kind == Token || ev.Kind == Part {
-			l.emit(Event{
-				Kind: ev.Kind, Intent: l.intent, Item: l.item, Attempt: l.attempt, Delta: ev.Delta, Data: ev.Data,
-			})
+			l.emit(Event{Kind: ev.Kind, Delta: ev.Delta, Data: ev.Data})
 		}
 	}}
 }

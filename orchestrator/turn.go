@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
@@ -37,6 +38,9 @@ type Turn[S any] struct {
 	Ran      []string
 	Feedback string // from Evaluate
 
+	// Attempt counts the attempts of the intent by its Retry, from 1. In other functions it is 1.
+	Attempt int
+
 	// line leads to the engine; nil in a Turn made by hand.
 	line *line
 
@@ -56,26 +60,24 @@ const (
 	inEvaluate place = "evaluate"
 	inThen     place = "then"
 	inIntent   place = "intent"
+	inFail     place = "fail"
 )
+
+// An asker is the branch, or the hook, that has named an effect.
+type asker struct {
+	in     place
+	intent string
+	item   int
+}
 
 // A line connects a Turn to the engine for as long as its function may run.
 type line struct {
-	meter   *meter
-	home    home
-	place   place
-	intent  string
-	item    int
+	meter *meter
+	home  home
+	world world
+	asker
 	attempt int
-
-	// session, run, turn, iteration and fence are for effects and phases, and by for the calls of tools. A goroutine
-	// that outlives the function may still read them.
-	session, run    string
-	by              string
-	turn, iteration int
-	fence           lock.Fence
-
-	// began is when the run began, if no earlier call may have begun it; zero otherwise.
-	began time.Time
+	origin
 
 	// inCtx is how a Tool finds the line. If it is nil, a Tool cannot find the line.
 	inCtx *atomic.Pointer[line]
@@ -86,16 +88,49 @@ type line struct {
 	// cut says that the function has returned, or was given up.
 	cut bool
 
+	// anew counts the calls of BeginAnew.
+	anew int
+
 	// used are the places of effects that the function has named.
 	used []string
 }
 
+// An origin is the turn of a line, for effects, phases and the calls of tools. A goroutine that outlives the function
+// may still read it.
+type origin struct {
+	session, run    string
+	by              string
+	turn, iteration int
+	fence           lock.Fence
+
+	// epoch is Anew of the runPayload, and failures are its Failures.
+	epoch    int64
+	failures int
+
+	// began is when the run began, if no earlier call may have begun it; zero otherwise.
+	began time.Time
+}
+
+// emit emits an event of the function.
 func (l *line) emit(ev Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.tell(ev)
+}
+
+// tell is emit. The caller holds mu.
+func (l *line) tell(ev Event) {
 	if !l.cut {
+		ev.Intent, ev.Item, ev.Attempt = l.intent, l.item, l.attempt+l.anew
 		l.home.emit(ev)
 	}
+}
+
+// attempts returns the number of the attempt, which BeginAnew counts too.
+func (l *line) attempts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attempt + l.anew
 }
 
 func (l *line) over() bool {
@@ -111,6 +146,16 @@ func (l *line) end() {
 	if l.inCtx != nil {
 		l.inCtx.Store(nil)
 	}
+}
+
+// tries names the attempt of the line, as far as the bot has decided it. It is the same after a crash. It is "" for the
+// first attempt at a run that was begun once at most.
+func (l *line) tries() string {
+	attempt := l.attempts()
+	if l.epoch == 0 && l.failures == 0 && attempt <= 1 {
+		return ""
+	}
+	return fmt.Sprint(l.epoch, l.failures, max(attempt, 1))
 }
 
 // use notes that an attempt has named an effect. Only an effect with a Key may be named twice.
@@ -142,20 +187,25 @@ type onceCall struct {
 	run    func(ctx context.Context, key string) (json.RawMessage, error)
 	verify func(ctx context.Context, key string) (value json.RawMessage, landed bool, err error)
 
-	// settles is OnceOptions.Settles.
+	// settles is OnceOptions.Settles, and keep is KeepOnRetry.
 	settles time.Duration
+	keep    bool
 }
 
-// home takes the events, the usage and the effects of a line, and has its logger.
+// A home takes the events, the usage and the phases of a line, and has its logger.
 type home interface {
 	emit(ev Event)
 	spent(u Usage)
 	logger() *slog.Logger
+	recordPhase(ctx context.Context, l *line, phase string, state any) error
+}
+
+// A world takes the effects of a line.
+type world interface {
 	once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error)
-	effectFor(l *line, e ledger.Effect) (ledger.Effect, error)
+	effectFor(l *line, c onceCall) (ledger.Effect, error)
 	toolStarts(ctx context.Context, l *line, effects bool) error
 	toolEnds(id string, effects, first bool, err error) error
-	recordPhase(ctx context.Context, l *line, phase string, state any) error
 }
 
 type lineKey struct{}
@@ -227,10 +277,27 @@ func (m *meter) kill() {
 // Emit sends a token to the listeners of this turn: its Stream, OnEvent and the handlers of Subscribe.
 func (t *Turn[S]) Emit(delta string) {
 	if t.line != nil {
-		t.line.emit(Event{
-			Kind: Token, Intent: t.line.intent, Item: t.line.item, Attempt: t.line.attempt, Delta: delta,
-		})
+		t.line.emit(Event{Kind: Token, Delta: delta})
 	}
+}
+
+// BeginAnew says that the intent begins anew because of err: what it has emitted and shown so far is void. Listeners
+// get an IntentEnded with err, and an IntentStarted of the next attempt. It is for an intent that tries again by
+// itself, and whose Retry tries once. The state stays as it is. In other functions BeginAnew does nothing.
+func (t *Turn[S]) BeginAnew(err error) {
+	l := t.line
+	if l == nil || l.in != inIntent {
+		return
+	}
+	if err == nil {
+		err = errAttempt
+	}
+	failed := Event{Kind: IntentEnded, Usage: l.meter.total(), Err: logtext.Public(logtext.Private(err))}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tell(failed)
+	l.anew++
+	l.tell(Event{Kind: IntentStarted})
 }
 
 // MaxPart is how many bytes a part may have, as JSON.
@@ -248,9 +315,7 @@ func (t *Turn[S]) Show(part any) error {
 		return fmt.Errorf("orchestrator: show: a part of %d bytes, and %d are the most", len(data), MaxPart)
 	}
 	if t.line != nil {
-		t.line.emit(Event{
-			Kind: Part, Intent: t.line.intent, Item: t.line.item, Attempt: t.line.attempt, Data: data,
-		})
+		t.line.emit(Event{Kind: Part, Data: data})
 	}
 	return nil
 }

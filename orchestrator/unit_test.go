@@ -33,7 +33,7 @@ func TestRunIDParts(t *testing.T) {
 		{"a", "s", 1, Input{RequestID: "rt"}},
 		{"a", "s", 1, Input{Text: "rt"}},
 	} {
-		id := runID(checkpoint.Key{Orchestrator: p.orchestrator, Session: p.session}, p.born, p.in)
+		id := runID(checkpoint.Key{Orchestrator: p.orchestrator, Session: p.session}, p.born, p.in, false)
 		if other, taken := ids[id]; taken {
 			t.Errorf("%+v and %+v have one id", p, other)
 		}
@@ -41,7 +41,8 @@ func TestRunIDParts(t *testing.T) {
 	}
 	same := func(data string) string {
 		return runID(
-			checkpoint.Key{Orchestrator: "a", Session: "s"}, 1, Input{RequestID: "r", Data: json.RawMessage(data)})
+			checkpoint.Key{Orchestrator: "a", Session: "s"}, 1, Input{RequestID: "r", Data: json.RawMessage(data)},
+			false)
 	}
 	if same(`{"a":1}`) != same(" {\"a\":\t1}\n") {
 		t.Error("white space makes another run of an input")

@@ -20,7 +20,10 @@ func TestUsers(t *testing.T) {
 	m.show(t, "readme", "../README.md")
 	m.show(t, "service", "../docs/operations.md")
 	m.show(t, "effects", "../docs/effects.md")
-	said := m.recipes(t, "../docs/recipes.md")
+	said := make(map[string]string)
+	for _, doc := range []string{"recipes", "workflowrecipes", "migrating"} {
+		maps.Copy(said, m.recipes(t, doc))
+	}
 	said["readme"], said["echo"] = fenced(t, readText(t, "../README.md"), "text"), "You said: hello\n"
 	m.run(t, "vet", "./...")
 	m.run(t, "test", "./intents")
@@ -86,17 +89,17 @@ func (m userModule) show(t *testing.T, name, doc string) {
 	writeText(t, filepath.Join(dir, "main.go"), fenced(t, readText(t, doc), "go"))
 }
 
-// recipes makes a program of the Go blocks of each section of a document. It returns what each program says by the
-// document.
+// recipes makes a program of the Go blocks of each section of a document in docs. It returns what each program says by
+// the document.
 func (m userModule) recipes(t *testing.T, doc string) map[string]string {
 	t.Helper()
 	said := make(map[string]string)
-	for n, section := range strings.Split(readText(t, doc), "\n## ")[1:] {
+	for n, section := range strings.Split(readText(t, "../docs/"+doc+".md"), "\n## ")[1:] {
 		blocks := goBlock.FindAllStringSubmatch(section, -1)
 		if len(blocks) == 0 {
 			continue
 		}
-		name := fmt.Sprint("recipe", n+1)
+		name := fmt.Sprint(doc, n+1)
 		if err := os.MkdirAll(filepath.Join(string(m), name), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -24,15 +24,21 @@ type visit struct {
 	// ends says that the call is Abandon or Delete, which record no input in the turn log.
 	ends bool
 
-	// swept says that the session has no finished run whose end the turn log may lack.
-	swept bool
-
 	// newest is the newest settled turn; nil if there is none. This and the following fields begin as the claim found
 	// them, and follow what this call does. Those of own are only what the last claim found.
 	newest *checkpoint.Checkpoint
-	owed   int // the oldest turn that is not delivered
+	deliveries
+	summarized int // turns before this one are summarized
 
-	// failures counts the failed deliveries of the oldest turn that is not delivered.
+	// mine is the run that the call is for; "" if the call is for any run in flight.
+	mine string
+}
+
+// The deliveries of a visit.
+type deliveries struct {
+	owed int // the oldest turn that is not delivered
+
+	// failures counts the failed deliveries of that turn.
 	failures int
 
 	// mute says that a delivery has failed, so that no other is tried. undelivered says why.
@@ -42,10 +48,8 @@ type visit struct {
 	// delivering is the run of the turn that was last handed over, or was to be; "" if that turn cannot be read.
 	delivering string
 
-	summarized int // turns before this one are summarized
-
-	// mine is the run that the call is for; "" if the call is for any run in flight.
-	mine string
+	// swept says that the session has no finished run whose end the turn log may lack.
+	swept bool
 }
 
 // emit emits an event, and marks it if it is of another run than the call's own.
@@ -110,8 +114,8 @@ func (v *visit) granted() {
 	v.newest, v.owed, v.summarized, v.failures = g.Last, g.Delivered, g.Summarized, g.Failed
 }
 
-// next is the number of the next turn to settle.
-func (v *visit) next() int {
+// upcoming is the number of the next turn to settle.
+func (v *visit) upcoming() int {
 	if v.newest == nil {
 		return 0
 	}
@@ -131,7 +135,7 @@ func (v *visit) base() string {
 
 // err returns err as an error of this call.
 func (v *visit) err(op string, err error) *Error {
-	return &Error{Op: op, Session: v.own.Grant.Session, Turn: v.next(), Err: err}
+	return &Error{Op: op, Session: v.own.Grant.Session, Turn: v.upcoming(), Err: err}
 }
 
 // refusal returns the error for a run in flight that is not touched. own says that the run is the call's own.
@@ -166,11 +170,6 @@ func (v *visit) unlessChanged(err error) error {
 	return v.err("adopt", err)
 }
 
-// finished reports whether a run that was found is finished, and by which kept turn if one has settled it.
-func (v *visit) finished(found snapshot.Run) (finished bool, by *checkpoint.Checkpoint, err error) {
-	return v.slot.finished(found, v.newest)
-}
-
 // reborn gives the session the Born of the life in which an unfinished run began. The ids of the run and of its repeats
 // depend on Born.
 func (v *visit) reborn(found snapshot.Run) error {
@@ -188,7 +187,7 @@ func (v *visit) meet(found snapshot.Run) error {
 	if v.newest != nil {
 		return nil
 	}
-	finished, _, err := v.finished(found)
+	finished, _, err := v.slot.finished(found, v.newest)
 	if err != nil || finished {
 		return err
 	}
@@ -239,7 +238,7 @@ func (v *visit) sweep(found snapshot.Run, by *checkpoint.Checkpoint) error {
 func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 	payload, err := readPayload(r)
 	if err == nil {
-		v.phases.follow(r, payload)
+		v.phases.goOn(r, payload)
 		cut := ""
 		if v.ends {
 			cut = abandonedInput
@@ -279,7 +278,7 @@ func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
 func (v *visit) end(r snapshot.Run) error {
 	payload, unread := readPayload(r)
 	if unread == nil {
-		v.phases.follow(r, payload)
+		v.phases.goOn(r, payload)
 	}
 	end := v.phases.end(turnlog.Cancelled)
 	if err := v.slot.change(r, snapshot.Ended, ErrAbandoned.Error(), end.parts()); err != nil {
@@ -365,9 +364,31 @@ func (v *visit) logTakeover(found, adopted snapshot.Run) {
 	v.engine.log.InfoContext(v.own.Ctx, "run taken over from an owner that is gone", attrs...)
 }
 
+// logParked logs that a run was parked. It happens once: a run that is parked is not adopted again by those who count.
+func (v *visit) logParked(r snapshot.Run) {
+	attrs := []any{"session", v.own.Grant.Session, "run", r.ID, "attempts", r.Attempt, "type", failureOf(r)}
+	if r.Error != "" {
+		attrs = append(attrs, v.engine.textOf(errors.New(r.Error))...)
+	}
+	v.engine.log.WarnContext(v.own.Ctx, "run parked", attrs...)
+}
+
+// end ends a run in flight, from outside, if it is still in flight.
+func (e *engine) end(ctx context.Context, found snapshot.Run) (ended bool, err error) {
+	k := e.listeners.newCall(found.Session, nil)
+	defer k.close(ctx)
+	v := e.newVisit(k)
+	v.ends = true
+	if taken, err := v.steal(ctx, found.ID); err != nil || !taken {
+		return false, err
+	}
+	defer v.own.Done()
+	return v.endRun(found)
+}
+
 // endRun ends the run that was found, and no other run. ended says whether there was something to end.
 func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
-	finished, by, err := v.finished(found)
+	finished, by, err := v.slot.finished(found, v.newest)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrDamaged): // a damaged turn proves nothing about the run
 		return false, err

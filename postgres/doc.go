@@ -43,6 +43,8 @@
 //	locks                         who holds each lock; it is not logged
 //	workflow_runs, workflow_steps, workflow_signals  the runs of workflows, their journals and their mailboxes
 //	workflow_definitions          which processes have had the code of which workflow
+//	workflow_limits               how many runs of a workflow with a rate may begin
+//	workflow_subscriptions        what is started for the messages of topics
 //	beats, watches                the processes that own sessions or runs, which is not logged, and those that watch
 //	sessions_sweep, runs_sweep, streams_sweep  how far Sweep has come
 //	schema_version                the applied migrations

@@ -63,7 +63,9 @@ type Options struct {
 // Ages say how long things are kept after they were last used. 0 means the default in parentheses, and a negative value
 // for ever.
 type Ages struct {
-	Sessions  time.Duration // idle ones, with all their turns (for ever); nothing that is owned or owed
+	// Sessions is of idle ones, with all their turns (for ever); nothing that is owned or owed. What was said in them,
+	// in this database, goes with them, but stays if Functions is set.
+	Sessions  time.Duration
 	Unsettled time.Duration // those that have settled nothing; longer than a lease (a week)
 	Streams   time.Duration // (an hour)
 	TurnLogs  time.Duration // of turns that are over (for ever)
@@ -109,6 +111,7 @@ func New(pool *pgxpool.Pool, o *Options) *DB {
 		pool: pool, o: *o,
 		checkpoints: pgcheckpoint.New(pool, &pgcheckpoint.Options{
 			Prefix: o.Prefix, TTL: max(o.Ages.Sessions, 0), Unsettled: age(o.Ages.Unsettled), Functions: o.Functions,
+			Said: o.Ages.Sessions > 0,
 		}),
 		snapshots: pgsnapshot.New(pool, &pgsnapshot.Options{Prefix: o.Prefix, Functions: o.Functions}),
 		stream: pgstream.New(pool, &pgstream.Options{

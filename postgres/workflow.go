@@ -29,6 +29,8 @@ func (db *DB) WriteTx(ctx context.Context, f func(tx pgx.Tx) (workflow.Entry, er
 // find out when they next look.
 //
 // After any error the caller has to roll tx back. A signal locks the row of its run until the end of tx, so that the
-// owner of the run waits for it. A start with a key makes a second start with the key wait. If the connection of tx
-// uses QueryExecModeExec or the simple protocol, its DateStyle has to be ISO: see [Once].
+// owner of the run waits for it. A start with a key makes a second start with the key wait, and one of a child its
+// parent. At REPEATABLE READ a Cancel does not see children that were started after the transaction began, so it leaves
+// them running: cancel at READ COMMITTED. If the connection of tx uses QueryExecModeExec or the simple protocol, its
+// DateStyle has to be ISO: see [Once].
 func (db *DB) In(tx pgx.Tx) workflow.Front { return db.workflows.In(tx) }

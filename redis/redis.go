@@ -44,7 +44,7 @@ type Options struct {
 // for ever.
 type Ages struct {
 	// Sessions is of idle ones, with all their turns (for ever); nothing that is owned or owed. If it is shorter than
-	// the longest pause between two messages, live sessions are lost.
+	// the longest pause between two messages, live sessions are lost. What was said in them stays until a Sweep.
 	Sessions  time.Duration
 	Unsettled time.Duration // those that have settled nothing; longer than a lease (a week)
 	Streams   time.Duration // (an hour)
@@ -78,17 +78,18 @@ func New(client redis.UniversalClient, o *Options) *DB {
 		return d
 	}
 	prefix := redisstore.Prefix(o.Prefix)
+	transcripts := redistranscript.New(client, &redistranscript.Options{Prefix: prefix})
 	return &DB{
 		client: client, prefix: prefix,
 		checkpoints: redischeckpoint.New(client, &redischeckpoint.Options{
-			Prefix: prefix, TTL: max(o.Ages.Sessions, 0), Unsettled: age(o.Ages.Unsettled),
+			Prefix: prefix, TTL: max(o.Ages.Sessions, 0), Unsettled: age(o.Ages.Unsettled), Said: transcripts.Retire,
 		}),
 		snapshots: redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix}),
 		stream: redisstream.New(client, &redisstream.Options{
 			Prefix: prefix, Keep: o.StreamKeep, TTL: age(o.Ages.Streams),
 		}),
 		inbox:       redisinbox.New(client, &redisinbox.Options{Prefix: prefix}),
-		transcripts: redistranscript.New(client, &redistranscript.Options{Prefix: prefix}),
+		transcripts: transcripts,
 		locker:      redislocker.New(client, &redislocker.Options{Prefix: prefix + "lock:", Logger: o.Logger}),
 	}
 }
@@ -111,20 +112,23 @@ func (db *DB) Transcripts() transcript.Store { return db.transcripts }
 // Locker queues callers of one session, on github.com/bsm/redislock. A lock ends 30 seconds after its owner has died.
 func (db *DB) Locker() lock.Locker { return db.locker }
 
-// Sweep removes what lists sessions that have expired: at most limit entries. 0 means no limit. Nothing else is left to
-// sweep. An orchestrator on Checkpoints sweeps by itself.
+// Sweep removes what lists sessions that have expired, and what was said in them: at most limit sessions. 0 means no
+// limit. Nothing else is left to sweep. An orchestrator on Checkpoints sweeps by itself.
 func (db *DB) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	return db.checkpoints.Sweep(ctx, limit)
 }
 
 // Raise is for after a failover or a restart that may have lost what was written since lost. No owner of before may
-// write any more. lost and doubt are for the ledgers of other databases. They change nothing here.
+// write any more, and no message gets the number of one that is lost. lost and doubt are for the ledgers of other
+// databases. They change nothing here.
 //
 // Call it before traffic is let in. It may be repeated, and must be after an error. docs/operations.md has the runbook.
 func (db *DB) Raise(ctx context.Context, lost time.Time, _ time.Duration) error {
 	if _, err := db.snapshots.Raise(ctx, lost); err != nil {
 		return err
 	}
-	_, err := db.checkpoints.Raise(ctx, lost)
-	return err
+	if _, err := db.checkpoints.Raise(ctx, lost); err != nil {
+		return err
+	}
+	return db.transcripts.Raise(ctx)
 }

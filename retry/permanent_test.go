@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/retry"
 )
@@ -36,6 +37,31 @@ func TestPermanentKeepsTheError(t *testing.T) {
 	}
 	err := retry.Permanent(fmt.Errorf("read: %w", io.EOF))
 	if !errors.Is(err, io.EOF) || err.Error() != "read: EOF" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAfter(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want time.Duration
+		ok   bool
+	}{
+		{"nil", nil, 0, false},
+		{"nothing to mark", retry.After(nil, time.Second), 0, false},
+		{"plain", io.EOF, 0, false},
+		{"marked", retry.After(io.EOF, time.Second), time.Second, true},
+		{"wrapped", fmt.Errorf("ask: %w", retry.After(io.EOF, time.Second)), time.Second, true},
+		{"negative", retry.After(io.EOF, -1), 0, true},
+		{"the outer mark counts", retry.After(retry.After(io.EOF, 1), 2), 2, true},
+		{"permanent too", retry.Permanent(retry.After(io.EOF, 1)), 1, true},
+	} {
+		if got, ok := retry.AfterOf(c.err); got != c.want || ok != c.ok {
+			t.Errorf("%s: %v, %v", c.name, got, ok)
+		}
+	}
+	if err := retry.After(io.EOF, 1); !errors.Is(err, io.EOF) || err.Error() != "EOF" {
 		t.Errorf("got %v", err)
 	}
 }

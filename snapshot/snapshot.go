@@ -25,7 +25,7 @@ const (
 	Waiting Status = "waiting"
 	// Suspended says that an effect is in doubt, and a person has to answer.
 	Suspended Status = "suspended"
-	// Parked says that the run failed too often, and a person has to look.
+	// Parked says that the run failed too often, and a person has to look. Its next owner may save it as Waiting.
 	Parked Status = "parked"
 	// Ended says that the run failed or was abandoned, and this was told. The row is only to be deleted.
 	Ended Status = "ended"
@@ -68,7 +68,8 @@ type Run struct {
 	// compare the clocks of two machines.
 	Age time.Duration
 
-	// These times are of the store's clock. Begin and Save ignore them.
+	// These times are of the store's clock. Begin and Save ignore them. SavedAt is when the last of these took effect.
+	// Adopt leaves SavedAt as it is, also if it parks the run.
 	NotBefore, StartedAt, SavedAt time.Time
 }
 

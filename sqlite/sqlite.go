@@ -48,7 +48,9 @@ type Options struct {
 // Ages say how long things are kept after they were last used. 0 means the default in parentheses, and a negative value
 // for ever.
 type Ages struct {
-	Sessions  time.Duration // idle ones, with all their turns (for ever); nothing that is owned or owed
+	// Sessions is of idle ones, with all their turns (for ever); nothing that is owned or owed. What was said in them,
+	// in this file, goes with them.
+	Sessions  time.Duration
 	Unsettled time.Duration // those that have settled nothing; longer than a lease (a week)
 	Streams   time.Duration // (an hour)
 	TurnLogs  time.Duration // of turns that are over (for ever)
@@ -89,7 +91,7 @@ func New(db *sql.DB, o *Options) *DB {
 		return d
 	}
 	checkpoints := sqlitecheckpoint.New(db, &sqlitecheckpoint.Options{
-		Prefix: o.Prefix, TTL: max(o.Ages.Sessions, 0), Unsettled: age(o.Ages.Unsettled),
+		Prefix: o.Prefix, TTL: max(o.Ages.Sessions, 0), Unsettled: age(o.Ages.Unsettled), Said: o.Ages.Sessions > 0,
 	})
 	return &DB{
 		db: db, o: *o,

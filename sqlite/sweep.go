@@ -50,7 +50,8 @@ func (l *logOf) Sweep(ctx context.Context, limit int) (retired int, err error) {
 }
 
 // Raise is for after a restored backup that may lack what was written since lost. The zero time says that nobody knows
-// since when. No owner of before may write any more. For as long as doubt, the first Issue of an effect that may have
+// since when. No owner of before may write any more, and no message of a transcript gets the number of one that is
+// lost. For as long as doubt, the first Issue of an effect that may have
 // happened since lost is unknown until its class or a person decides. 0 means ledger.DefaultDoubt, and less than 0 that
 // there is no doubt.
 //
@@ -66,6 +67,8 @@ func (db *DB) Raise(ctx context.Context, lost time.Time, doubt time.Duration) er
 	if _, err := effects.Raise(ctx, lost); err != nil {
 		return err
 	}
-	_, err := db.workflows.Raise(ctx, lost)
-	return err
+	if _, err := db.workflows.Raise(ctx, lost); err != nil {
+		return err
+	}
+	return db.transcripts.Raise(ctx)
 }

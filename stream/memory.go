@@ -189,6 +189,22 @@ func (m *Memory) Last(ctx context.Context, k Key) (seq int64, run string, status
 	return 0, "", Ended, nil
 }
 
+// Starts implements [Store].
+func (m *Memory) Starts(ctx context.Context, k Key) (map[string]int64, error) {
+	if err := checked(ctx, k.Validate()); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	starts := make(map[string]int64)
+	if s := m.find(k, time.Now()); s != nil {
+		for _, c := range slices.Backward(s.chunks) {
+			starts[c.Run] = c.Seq
+		}
+	}
+	return starts, nil
+}
+
 // Delete implements [Store].
 func (m *Memory) Delete(ctx context.Context, k Key) error {
 	if err := checked(ctx, k.Validate()); err != nil {

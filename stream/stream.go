@@ -98,6 +98,9 @@ type Store interface {
 	// Append. A session that is not known has no run, and is Ended.
 	Last(ctx context.Context, k Key) (seq int64, run string, s Status, err error)
 
+	// Starts returns the number of the first kept chunk of each run of the session. It has no run without a kept chunk.
+	Starts(ctx context.Context, k Key) (map[string]int64, error)
+
 	// Delete forgets the session. Its readers get ErrGone, or end. None goes on if the session begins anew. A later
 	// Read cannot tell that its number is of the former session. A session that is not known is no error.
 	Delete(ctx context.Context, k Key) error

@@ -15,7 +15,10 @@
 // Packages postgres, sqlite and redis keep transcripts in their databases. A store of your own should pass
 // transcripttest.Run, which is the contract in executable form, as these do.
 //
-// A transcript knows nothing of turns. If a session is deleted, what was said stays until Trim deletes all.
+// If a database may have lost what was appended last, Raise makes numbers go on behind all that were ever given.
+//
+// A transcript knows nothing of turns. If a session is deleted, what was said stays until Trim deletes all. The
+// databases of this module delete it with a session that they retire.
 //
 // # Errors
 //

@@ -15,11 +15,15 @@ import (
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
 type Memory struct {
-	mu       sync.Mutex // protects following field
+	mu       sync.Mutex // protects following fields
 	sessions map[Key][]kept
+	raised   int64 // the next entry of a session comes behind this number
 }
 
-var _ Store = (*Memory)(nil)
+var (
+	_ Store  = (*Memory)(nil)
+	_ Raiser = (*Memory)(nil)
+)
 
 // kept is an entry of a session. The entries of one are sorted by number.
 type kept struct {
@@ -43,11 +47,11 @@ func (m *Memory) Append(ctx context.Context, k Key, id string, msgs []message.Me
 	if i := slices.IndexFunc(all, func(e kept) bool { return e.id == id }); i >= 0 {
 		return all[i].Span, nil
 	}
-	s := Span{1, int64(len(msgs))}
+	newest := m.raised
 	if n := len(all); n > 0 {
-		s.From += all[n-1].Through
-		s.Through += all[n-1].Through
+		newest = max(newest, all[n-1].Through)
 	}
+	s := Span{newest + 1, newest + int64(len(msgs))}
 	m.put(k, append(all, kept{Entry{Span: s, Body: body}, id, time.Now()}))
 	return s, nil
 }
@@ -127,4 +131,15 @@ func (m *Memory) Trim(ctx context.Context, k Key, spans []Span, before time.Time
 		delete(m.sessions, k)
 	}
 	return deleted, nil
+}
+
+// Raise implements [Raiser].
+func (m *Memory) Raise(ctx context.Context) error {
+	if err := ctxcause.Of(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.raised = max(m.raised, time.Now().UnixMicro())
+	return nil
 }

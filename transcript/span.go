@@ -1,6 +1,9 @@
 package transcript
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // A Span is the messages From to Through, both included. Numbers begin at 1. The zero Span has no message.
 type Span struct{ From, Through int64 }
@@ -53,4 +56,18 @@ func (s Span) count() int64 {
 // meets reports whether s and one of the spans have a number in common.
 func (s Span) meets(spans []Span) bool {
 	return slices.ContainsFunc(spans, func(o Span) bool { return o.From <= s.Through && s.From <= o.Through })
+}
+
+// Union returns the numbers of spans, each once and in order.
+func Union(all ...[]Span) (merged []Span) {
+	spans := slices.DeleteFunc(slices.Concat(all...), func(s Span) bool { return s == Span{} })
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	for _, s := range spans {
+		if last := len(merged) - 1; last >= 0 && s.From <= merged[last].Through+1 {
+			merged[last].Through = max(merged[last].Through, s.Through)
+			continue
+		}
+		merged = append(merged, s)
+	}
+	return merged
 }

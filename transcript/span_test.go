@@ -50,3 +50,19 @@ func TestFirst(t *testing.T) {
 		}
 	}
 }
+
+func TestUnion(t *testing.T) {
+	for _, c := range []struct {
+		all  [][]transcript.Span
+		want string
+	}{
+		{nil, "[]"},
+		{[][]transcript.Span{{{}}, nil, {{From: 4, Through: 5}}}, "[{4 5}]"},
+		{[][]transcript.Span{{{From: 7, Through: 9}, {From: 1, Through: 2}}, {{From: 3, Through: 3}}}, "[{1 3} {7 9}]"},
+		{[][]transcript.Span{{{From: 1, Through: 9}}, {{From: 2, Through: 3}, {From: 9, Through: 12}}}, "[{1 12}]"},
+	} {
+		if got := fmt.Sprint(transcript.Union(c.all...)); got != c.want {
+			t.Errorf("%v: %s, want %s", c.all, got, c.want)
+		}
+	}
+}

@@ -28,7 +28,8 @@ type DamagedError = store.DamagedError
 type Store interface {
 	// Append adds an entry behind all that the transcript has, in one step, durable on return. If the session has an
 	// entry with this id, nothing changes, and Append returns the span of that entry. What it returns then is as
-	// durable as the entry. A number is given once, also if its message was trimmed.
+	// durable as the entry. A number is given once, also if its message was trimmed. Bytes of a text that are no UTF-8
+	// come back as U+FFFD, as in all JSON.
 	Append(ctx context.Context, k Key, id string, msgs []message.Message) (Span, error)
 
 	// Read yields the messages of spans: span by span, and in the order of their numbers. It holds no connection,
@@ -49,4 +50,13 @@ type Store interface {
 	// returns how many messages they had. An entry of which a span names one message stays, and so does the newest one,
 	// whose number the next entry follows. Without spans and time, Trim deletes all, and numbers begin again.
 	Trim(ctx context.Context, k Key, spans []Span, before time.Time) (deleted int, err error)
+}
+
+// A Raiser is a store that may have lost its newest entries, after a failover or because a backup was restored. States
+// in another database may name them. All stores of the module are Raisers.
+type Raiser interface {
+	// Raise makes numbers go on behind all that the store can have given, in each session, also in those that it does
+	// not know any more: from the time on, in µs. So Read tells that what is lost is missing, and never yields another
+	// message in its place. Call it before traffic is let in. It may be repeated, and must be after an error.
+	Raise(ctx context.Context) error
 }

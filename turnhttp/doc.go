@@ -11,10 +11,15 @@
 // # Routes
 //
 //	POST   /sessions/{id}/turns            run a turn; the header Idempotency-Key is its request id
+//	GET    /sessions/{id}/turns/{key}      what has become of an input
 //	GET    /sessions/{id}/events           the events of the turns, from Last-Event-ID on
 //	POST   /sessions/{id}/resume           finish the turn in flight
+//	POST   /sessions/{id}/unpark           make a parked run due again
 //	POST   /sessions/{id}/abandon          end a run without a turn
+//	POST   /sessions/{id}/stop             ask the turn in flight to stop
+//	POST   /sessions/{id}/branch           begin another session from a turn of this one
 //	GET    /sessions/{id}                  the turns, the run in flight and the owner
+//	GET    /sessions/{id}/messages         what was said, and the run in flight
 //	GET    /sessions/{id}/questions        what the bot asks a person
 //	POST   /sessions/{id}/questions/{qid}  answer a question
 //	GET    /sessions/{id}/effects          the effects of the ledger
@@ -41,6 +46,15 @@
 // ended, and Shutdown of the bot waits for the turn. A client that was cut off sends the same request with the same
 // key. The repeat waits for the turn in flight, in any process, and gets the whole reply. Another body with a used key
 // is 422.
+//
+// # A turn for later
+//
+// With the header Prefer: respond-async, POST turns does not wait for the turn: it is 202 once the input is durable, as
+// Orchestrator.Enqueue accepts it, and Location says where GET tells what has become of the input: it waits, its run is
+// in flight, its turn has settled and this is the turn with its reply, or it has failed, with the problem that POST
+// would have had. A repeat with the same key gets the same 202, and one without the preference waits for the reply. The
+// watch of package bootdrain runs the input, in any process. If the bot has no orchestrator.Options.Inbox, the
+// preference has no effect, as RFC 7240 has it: the turn runs, and there is no header Preference-Applied.
 //
 // # Events
 //
@@ -71,6 +85,15 @@
 // belongs beside the watch of package bootdrain. An answer that has outlived its session is taken by no later session
 // of this name, as long as all turns of that session are kept.
 //
+// # What was said
+//
+// GET messages is for pages that show a conversation: of the settled turns, it has what the user and the bot said, the
+// calls of tools and their results. Whoever may follow the events may read it, since events show the same while a turn
+// runs. It has the reply of the newest turn, too. POST stop asks the turn in flight to stop, and keeps what it has
+// said. POST branch with {"session": …} and a "turn" begins the session of that name from the turn of that number, or
+// from the newest one, and is 201. These are there if Options.Chat is: agent.Handler sets it. Package chatpage is such
+// a page.
+//
 // # The life of a process
 //
 // [Serve] listens, makes the stores ready, drains, serves and watches, and hands off when the process is told to end.
@@ -92,7 +115,7 @@
 //	key-missing       400  POST turns without Idempotency-Key
 //	unauthorized      401  Options.Authorize returned an error, or no Actor
 //	denied            403  Options.Authorize returned ErrDenied
-//	not-found         404  no such route, question or effect
+//	not-found         404  no such route, question, effect or input, or no such turn to branch from
 //	method            405  the route has other methods: see Allow
 //	slow-request      408  the body did not arrive in 30 seconds
 //	answered          409  another answer was first

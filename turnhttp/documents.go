@@ -14,8 +14,10 @@ type turnDoc struct {
 	Run      string          `json:"run"`
 	Request  string          `json:"request,omitempty"`
 	Origin   string          `json:"origin,omitempty"`
+	Kind     string          `json:"inputKind,omitempty"`
 	Reply    json.RawMessage `json:"reply"`
 	Replayed bool            `json:"replayed"`
+	Failed   bool            `json:"failed,omitempty"`
 	Usage    usageDoc        `json:"usage"`
 	Steps    []stepDoc       `json:"steps"`
 	Saved    time.Time       `json:"saved"`
@@ -45,7 +47,9 @@ func (s *server[S]) turn(res *orchestrator.Result[S]) (*turnDoc, error) {
 	}
 	doc := &turnDoc{
 		Session: res.Session, Turn: res.Turn, Run: res.RunID, Request: res.Input.RequestID,
-		Origin: string(res.Input.Origin), Reply: reply, Replayed: res.Replayed, Usage: usageOf(res.Usage),
+		Origin: string(res.Input.Origin), Kind: res.Input.Kind, Reply: reply,
+		Replayed: res.Replayed, Failed: res.Failed,
+		Usage: usageOf(res.Usage),
 		Steps: make([]stepDoc, 0, len(res.Steps)),
 		Saved: res.SavedAt.UTC(),
 	}
@@ -87,6 +91,7 @@ type ownerDoc struct {
 type runDoc struct {
 	ID        string    `json:"id"`
 	Request   string    `json:"request,omitempty"`
+	Kind      string    `json:"inputKind,omitempty"`
 	Turn      int       `json:"turn"`
 	Attempt   int       `json:"attempt"`
 	Iteration int       `json:"iteration"`
@@ -109,12 +114,18 @@ func standing(st orchestrator.Standing) sessionDoc {
 	if st.Owner != "" {
 		doc.Owner = &ownerDoc{st.Owner, st.LeaseLeft.Milliseconds(), st.Beats}
 	}
-	if r := st.Run; r != nil {
-		doc.Run = &runDoc{
-			ID: r.ID, Request: r.RequestID, Turn: r.Turn, Attempt: r.Attempt, Iteration: r.Iteration,
-			Status: string(r.Status), Started: r.Started.UTC(), Saved: r.Saved.UTC(), Pause: r.Pause.Milliseconds(),
-			Effects: r.Effects,
-		}
-	}
+	doc.Run = inFlight(st.Run)
 	return doc
+}
+
+// inFlight returns the document of a run; nil of nil.
+func inFlight(r *orchestrator.InFlight) *runDoc {
+	if r == nil {
+		return nil
+	}
+	return &runDoc{
+		ID: r.ID, Request: r.RequestID, Kind: r.InputKind, Turn: r.Turn, Attempt: r.Attempt,
+		Iteration: r.Iteration, Status: string(r.Status), Started: r.Started.UTC(), Saved: r.Saved.UTC(),
+		Pause: r.Pause.Milliseconds(), Effects: r.Effects,
+	}
 }

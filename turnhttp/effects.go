@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -93,20 +94,20 @@ func (s *server[S]) effect(ctx context.Context, session, id string) (ledger.Effe
 }
 
 func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, to target) error {
-	all, err := body(w, r, "outcome", "value")
+	all, err := httpjson.Body(w, r, "outcome", "value")
 	if err != nil {
 		return err
 	}
-	outcome, err := text(all, "outcome")
+	outcome, err := httpjson.Text(all, "outcome")
 	if err != nil {
 		return err
 	}
 	a := ledger.Answer{Landed: outcome == landed, Skip: outcome == skip, Result: all["value"], By: string(to.actor)}
 	switch {
 	case !a.Landed && !a.Skip && outcome != notLanded:
-		return errBadRequest.because("The member outcome is landed, not-landed or skip.")
+		return errBadRequest.Because("The member outcome is landed, not-landed or skip.")
 	case !a.Landed && a.Result != nil:
-		return errBadRequest.because("Only an effect that landed has a value.")
+		return errBadRequest.Because("Only an effect that landed has a value.")
 	}
 	ctx, cancel := s.finish(r)
 	defer cancel()
@@ -151,7 +152,7 @@ func unresolved(err error) error {
 	case errors.Is(err, lock.ErrHeld):
 		return errHeld
 	case errors.Is(err, ledger.ErrInvalid):
-		return errBadRequest.because("The value cannot be kept.")
+		return errBadRequest.Because("The value cannot be kept.")
 	}
 	return &storeError{err}
 }

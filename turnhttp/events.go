@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
 )
@@ -63,7 +64,7 @@ func (p *page) send(shown orchestrator.Shown, err error) bool {
 		return false
 	}
 	p.last = shown.Event
-	p.out.event(shown.Number, string(p.last.Kind), marshal(p.last))
+	p.out.event(shown.Number, string(p.last.Kind), httpjson.Marshal(p.last))
 	return true
 }
 
@@ -118,7 +119,7 @@ func (s *server[S]) tell(r *http.Request, out *sender, err error) {
 	if Status(err) >= http.StatusInternalServerError {
 		s.report(r.Context(), r, err)
 	}
-	out.event(0, "problem", marshal(problemOf(err)))
+	out.event(0, "problem", httpjson.Marshal(problemOf(err)))
 }
 
 // conclude sends how the turn has ended whose last event was last. If that is not known, it sends nothing: the reader
@@ -134,9 +135,9 @@ func (s *server[S]) conclude(
 			s.report(ctx, r, err)
 			return
 		}
-		out.event(0, "reply", marshal(doc))
+		out.event(0, "reply", httpjson.Marshal(doc))
 	case last.Kind == orchestrator.TurnSuspended, last.Kind == orchestrator.TurnFailed:
-		out.event(0, "problem", marshal(problemOf(err)))
+		out.event(0, "problem", httpjson.Marshal(problemOf(err)))
 	}
 }
 

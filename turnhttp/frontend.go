@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
@@ -211,7 +212,7 @@ func (t *teller) all(ctx context.Context, s Show) (Reply, error) {
 
 // data sends one document of a protocol that has no names of events.
 func (e *sender) data(doc any) {
-	e.send("data: " + string(marshal(doc)) + "\n")
+	e.send("data: " + string(httpjson.Marshal(doc)) + "\n")
 }
 
 // A mark is metadata that this package adds to a text.

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 )
 
 // A Gate answers 503 with Retry-After until it is opened, and again once it is closed. /healthz and /readyz always
@@ -27,7 +29,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/healthz", r.URL.Path == "/readyz" && open:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		guard(w.Header())
+		httpjson.Guard(w.Header())
 		_, _ = io.WriteString(w, "ok\n")
 	case open:
 		g.Handler.ServeHTTP(w, r)

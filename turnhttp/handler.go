@@ -2,15 +2,13 @@ package turnhttp
 
 import (
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -34,10 +32,10 @@ type server[S any] struct {
 	readers atomic.Int64
 }
 
-// A route serves a method and a path. In path, "*" is any name.
+// A route serves a method and a path.
 type route struct {
-	method string
-	path   []string
+	httpjson.Route
+
 	action Action // "" if there is no session
 	serve  serving
 }
@@ -45,9 +43,15 @@ type route struct {
 // A target is what a request is about, and who sends it.
 type target struct {
 	session string
-	id      string // of the question or the effect
+	id      string // of the question, the effect or the request
 	actor   Actor
+
+	// client says that ActionClient has let the client in: it sees and answers questions with Question.Client only.
+	client bool
 }
+
+// sees reports whether the client may see and answer a question.
+func (to target) sees(q asked) bool { return !to.client || q.Client }
 
 // A serving answers a request. If it returns an error, it has written nothing.
 type serving func(w http.ResponseWriter, r *http.Request, to target) error
@@ -55,17 +59,22 @@ type serving func(w http.ResponseWriter, r *http.Request, to target) error
 // table returns the routes.
 func (s *server[S]) table() []route {
 	return []route{
-		{"POST", []string{"sessions", "*", "turns"}, ActionTurn, s.postTurn},
-		{"GET", []string{"sessions", "*", "events"}, ActionFollow, s.getEvents},
-		{"POST", []string{"sessions", "*", "resume"}, ActionResume, s.postResume},
-		{"POST", []string{"sessions", "*", "abandon"}, ActionAbandon, s.postAbandon},
-		{"GET", []string{"sessions", "*"}, ActionRead, s.getSession},
-		{"DELETE", []string{"sessions", "*"}, ActionDelete, s.deleteSession},
-		{"GET", []string{"sessions", "*", "questions"}, ActionRead, s.getQuestions},
-		{"POST", []string{"sessions", "*", "questions", "*"}, ActionAnswer, s.postAnswer},
-		{"GET", []string{"sessions", "*", "effects"}, ActionRead, s.getEffects},
-		{"POST", []string{"sessions", "*", "effects", "*"}, ActionResolve, s.postEffect},
-		{"GET", []string{"openapi.json"}, "", getOpenAPI},
+		{httpjson.On("POST", "sessions/*/turns"), ActionTurn, s.postTurn},
+		{httpjson.On("GET", "sessions/*/turns/*"), ActionFollow, s.getTurn},
+		{httpjson.On("GET", "sessions/*/events"), ActionFollow, s.getEvents},
+		{httpjson.On("POST", "sessions/*/resume"), ActionResume, s.postResume},
+		{httpjson.On("POST", "sessions/*/unpark"), ActionUnpark, s.postUnpark},
+		{httpjson.On("POST", "sessions/*/abandon"), ActionAbandon, s.postAbandon},
+		{httpjson.On("POST", "sessions/*/stop"), ActionStop, s.postStop},
+		{httpjson.On("POST", "sessions/*/branch"), ActionBranch, s.postBranch},
+		{httpjson.On("GET", "sessions/*"), ActionRead, s.getSession},
+		{httpjson.On("GET", "sessions/*/messages"), ActionFollow, s.getMessages},
+		{httpjson.On("DELETE", "sessions/*"), ActionDelete, s.deleteSession},
+		{httpjson.On("GET", "sessions/*/questions"), ActionRead, s.getQuestions},
+		{httpjson.On("POST", "sessions/*/questions/*"), ActionAnswer, s.postAnswer},
+		{httpjson.On("GET", "sessions/*/effects"), ActionRead, s.getEffects},
+		{httpjson.On("POST", "sessions/*/effects/*"), ActionResolve, s.postEffect},
+		{httpjson.On("GET", "openapi.json"), "", getOpenAPI},
 	}
 }
 
@@ -86,82 +95,52 @@ func (s *server[S]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if Status(err) >= http.StatusInternalServerError {
 		s.report(r.Context(), r, err)
 	}
-	hurryBody(w, r)
-	allowWrite(w)
+	httpjson.HurryBody(w, r)
+	httpjson.AllowWrite(w)
 	Problem(w, r, err)
 }
 
 // find returns the route of a request, and what it is about, if the client may do so.
 func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (_ serving, to target, _ error) {
-	limitBody(w, r, s.MaxBody) // first: the server reads the body of a request that is refused, too
-	path, err := segments(r.URL)
+	httpjson.LimitBody(w, r, s.MaxBody) // first: the server reads the body of a request that is refused, too
+	path, err := httpjson.Segments(r.URL)
 	if err != nil {
 		return nil, to, errNotFound
 	}
 	var allowed []string
 	for _, at := range s.routes {
-		names, ok := at.match(path)
+		names, ok := at.Match(path)
 		switch {
 		case !ok:
-		case !at.takes(r.Method):
-			allowed = append(allowed, at.methods()...)
+		case !at.Takes(r.Method):
+			allowed = append(allowed, at.Methods()...)
 		default:
 			to, err := s.admit(r, at.action, names)
-			if err == nil && (at.method != http.MethodPost || at.action == ActionResume) {
-				err = dropBody(w, r)
+			if errors.Is(err, errForbidden) && slices.Contains(at.Path, "questions") {
+				to, err = s.admit(r, ActionClient, names)
+				to.client = true
+			}
+			if err == nil && (at.Method != http.MethodPost || at.bare()) {
+				err = httpjson.DropBody(w, r)
 			}
 			return at.serve, to, err
 		}
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return nil, to, errMethod
+		return nil, to, httpjson.ErrMethod
 	}
 	return nil, to, errNotFound
 }
 
-// segments returns the names of a path, unescaped.
-func segments(u *url.URL) ([]string, error) {
-	all := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
-	for i, name := range all {
-		plain, err := url.PathUnescape(name)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = plain
-	}
-	return all, nil
-}
-
-// match returns the names in a path that stand where the route has "*".
-func (at route) match(path []string) (names []string, ok bool) {
-	ok = slices.EqualFunc(at.path, path, func(want, got string) bool {
-		if want == "*" {
-			names = append(names, got)
-			return true
-		}
-		return want == got
-	})
-	return names, ok
-}
-
-// methods returns the methods of the route. Like a pattern of http.ServeMux, a GET also takes HEAD.
-func (at route) methods() []string {
-	if at.method == http.MethodGet {
-		return []string{http.MethodGet, http.MethodHead}
-	}
-	return []string{at.method}
-}
-
-func (at route) takes(method string) bool {
-	return at.method == method || at.method == http.MethodGet && method == http.MethodHead
-}
+// bare reports whether a POST of the route needs no body.
+func (at route) bare() bool { return at.action == ActionResume || at.action == ActionUnpark }
 
 // admit refuses names that cannot be any, and clients that may not do this in the session.
 func (s *server[S]) admit(r *http.Request, action Action, names []string) (to target, _ error) {
 	for _, name := range names {
 		if ids.Check("name", name) != nil {
-			return to, errBadRequest.because("A name in the path has to be text of 1 to 512 bytes.")
+			return to, errBadRequest.Because("A name in the path has to be text of 1 to 512 bytes.")
 		}
 	}
 	if action == "" {
@@ -170,39 +149,27 @@ func (s *server[S]) admit(r *http.Request, action Action, names []string) (to ta
 	if to.session = names[0]; len(names) > 1 {
 		to.id = names[1]
 	}
-	actor, err := ask("Options.Authorize", func() (Actor, error) { return s.Authorize(r, to.session, action) })
-	switch {
-	case panicOf(err) != nil:
-		return to, err
-	case errors.Is(err, ErrDenied):
-		return to, errForbidden
-	case err != nil, ids.Check("actor", string(actor)) != nil:
-		return to, errUnauthorized
-	}
+	actor, err := s.authorize(r, to.session, action)
 	to.actor = actor
-	return to, nil
+	return to, err
 }
 
-// writePatience is how long a write may take. A client that takes nothing for so long is cut off.
-const writePatience = 15 * time.Second
-
-// allowWrite gives the next write its time, whatever the server's own WriteTimeout.
-func allowWrite(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writePatience))
+// authorize returns who acts, if the client may do this in a session.
+func (s *server[S]) authorize(r *http.Request, session string, action Action) (Actor, error) {
+	actor, err := ask("Options.Authorize", func() (Actor, error) { return s.Authorize(r, session, action) })
+	switch {
+	case panicOf(err) != nil:
+		return "", err
+	case errors.Is(err, ErrDenied):
+		return "", errForbidden
+	case err != nil, ids.Check("actor", string(actor)) != nil:
+		return "", errUnauthorized
+	}
+	return actor, nil
 }
 
 // reply writes a document. If JSON has no place for it, nothing is written yet.
-func reply(w http.ResponseWriter, doc any) error {
-	b, err := json.Marshal(doc)
-	if err != nil {
-		return err
-	}
-	allowWrite(w)
-	w.Header().Set("Content-Type", "application/json")
-	guard(w.Header())
-	_, _ = w.Write(append(b, '\n'))
-	return nil
-}
+func reply(w http.ResponseWriter, doc any) error { return httpjson.Reply(w, http.StatusOK, doc) }
 
 //go:embed openapi.json
 var openAPI []byte

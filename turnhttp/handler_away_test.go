@@ -106,6 +106,9 @@ func awayCases(name string, q request) (all []handlerCase) {
 				asking(f)
 				f.h = nil
 			}
+			if name == "branch" {
+				f.o.Chat = talk{err: err}
+			}
 			down(f, err)
 		}, q, status, kind, ""})
 	}

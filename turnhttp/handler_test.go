@@ -12,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/test/openapitest"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -75,6 +77,21 @@ func (f *fixture) left() {
 	}
 }
 
+// parked leaves a parked run.
+func (f *fixture) parked() {
+	f.bot = &orchestrator.Options{Limits: orchestrator.Limits{Attempts: 1, LockWait: time.Second}}
+	f.left()
+	f.turn("say hi")
+}
+
+// owned makes another process the owner of session s.
+func (f *fixture) owned() {
+	r := checkpoint.ClaimRequest{Owner: "another", Nonce: "n", TTL: time.Minute}
+	if _, err := f.w.checkpoints.Claim(f.Context(), keyOfS, r); err != nil {
+		f.Fatal(err)
+	}
+}
+
 // run returns the id of the run in flight.
 func (f *fixture) run() string {
 	for r, err := range f.w.snapshots.Runs(f.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "bot"}}) {
@@ -116,7 +133,12 @@ var routes = map[string]request{
 	"turn":      {method: "POST", path: "/sessions/s/turns", key: "k", body: `{"message":"say hello"}`},
 	"events":    {method: "GET", path: "/sessions/s/events"},
 	"resume":    {method: "POST", path: "/sessions/s/resume", header: map[string]string{"Content-Type": "application/json"}},
+	"unpark":    {method: "POST", path: "/sessions/s/unpark", header: map[string]string{"Content-Type": "application/json"}},
 	"abandon":   {method: "POST", path: "/sessions/s/abandon", body: `{"run":"r"}`},
+	"stop":      {method: "POST", path: "/sessions/s/stop", body: `{"run":"r"}`},
+	"branch":    {method: "POST", path: "/sessions/s/branch", body: `{"session":"b","turn":0}`},
+	"messages":  {method: "GET", path: "/sessions/s/messages"},
+	"input":     {method: "GET", path: "/sessions/s/turns/k"},
 	"session":   {method: "GET", path: "/sessions/s"},
 	"questions": {method: "GET", path: "/sessions/s/questions"},
 	"answer":    {method: "POST", path: "/sessions/s/questions/q1", body: answerBody(`"answer yes"`)},
@@ -139,7 +161,7 @@ func says(text string) request {
 func asking(f *fixture) { f.turn("ask q1 100") }
 
 func handlerCases() (all []handlerCase) {
-	all = slices.Concat(goodCases(), turnCases(), answerCases(), effectCases())
+	all = slices.Concat(goodCases(), branchCases(), laterCases(), turnCases(), answerCases(), effectCases())
 	for name, q := range routes {
 		all = append(all, anyRoute(name, q)...)
 		if q.body != "" {
@@ -153,6 +175,9 @@ func goodCases() []handlerCase {
 	return []handlerCase{
 		{"turn", nil, routes["turn"], 200, "", ""},
 		{"turn without data", nil, with("turn", func(q *request) { q.body = `{}` }), 200, "", ""},
+		{"turn that failed and is settled", func(f *fixture) {
+			f.def.OnFail = func(context.Context, *Turn, error) error { return nil }
+		}, says("fail"), 200, "", ""},
 		{"turn with events", nil, with("turn", func(q *request) {
 			q.header = map[string]string{"Accept": "text/event-stream"}
 		}), 200, "", ""},
@@ -176,6 +201,13 @@ func goodCases() []handlerCase {
 		}, routes["resume"], 200, "", ""},
 		{"resume of nothing", nil, routes["resume"], 204, "", ""},
 		{"resume by a form", nil, with("resume", func(q *request) { q.header = nil }), 415, "content-type", "application/json"},
+		{"unpark", (*fixture).parked, routes["unpark"], 200, "", ""},
+		{"unpark of nothing", nil, routes["unpark"], 200, "", ""},
+		{"unpark by a form", (*fixture).parked, with("unpark", func(q *request) { q.header = nil }), 415, "content-type", "application/json"},
+		{"unpark that is busy", func(f *fixture) {
+			f.parked()
+			f.owned()
+		}, routes["unpark"], 409, "busy", ""},
 		{"turn with data", nil, with("turn", func(q *request) { q.body = `{"message":"hi","data":1}` }), 400, "bad-request", "message"},
 		{"abandon of nothing", nil, routes["abandon"], 200, "", ""},
 		{"session", func(f *fixture) { f.turn("say hi") }, with("session", func(q *request) { q.path += "?before=9&limit=3" }), 200, "", ""},
@@ -185,11 +217,102 @@ func goodCases() []handlerCase {
 		{"session before what is no number", nil, with("session", func(q *request) { q.path += "?before=-1" }), 400, "bad-request", "parameter before"},
 		{"session with a limit that is no number", nil, with("session", func(q *request) { q.path += "?limit=" + secret }), 400, "bad-request", "parameter limit"},
 		{"abandon of what is no text", nil, with("abandon", func(q *request) { q.body = `{"run":{"hunter2":1}}` }), 400, "bad-request", "member run has to be a string"},
+		{"messages", func(f *fixture) { f.turn("say hi") }, with("messages", func(q *request) { q.path += "?before=9&limit=3" }), 200, "", ""},
+		{"messages of nothing", nil, routes["messages"], 200, "", ""},
+		{"messages of a session at work", func(f *fixture) { f.held(0) }, routes["messages"], 200, "", ""},
+		{"messages before what is no number", nil, with("messages", func(q *request) { q.path += "?before=" + secret }), 400, "bad-request", "parameter before"},
+		{"messages with a limit that is no number", nil, with("messages", func(q *request) { q.path += "?limit=-1" }), 400, "bad-request", "parameter limit"},
+		{"messages without a Chat", func(f *fixture) { f.o.Chat = nil }, routes["messages"], 404, "not-found", ""},
+		{"messages that cannot be read", func(f *fixture) { f.o.Chat = talk{err: errors.New(secret)} }, routes["messages"], 500, "internal", ""},
+		{"stop of nothing", nil, routes["stop"], 200, "", ""},
+		{"stop without a Chat", func(f *fixture) { f.o.Chat = nil }, routes["stop"], 404, "not-found", ""},
+		{"stop of no run", nil, with("stop", func(q *request) { q.body = `{}` }), 400, "bad-request", "member run is missing"},
 		{"delete", func(f *fixture) { f.turn("say hi") }, routes["delete"], 204, "", ""},
 		{"document", nil, request{method: "GET", path: "/openapi.json"}, 200, "", ""},
 		{"no route", nil, request{method: "GET", path: "/sessions/s/nothing"}, 404, "not-found", ""},
 		{"no route at the top", nil, request{method: "GET", path: "/"}, 404, "not-found", ""},
 		{"empty session", nil, request{method: "GET", path: "/sessions/"}, 400, "bad-request", ""},
+	}
+}
+
+func branchCases() []handlerCase {
+	to := func(body string) request { return with("branch", func(q *request) { q.body = body }) }
+	fails := func(err error) func(*fixture) { return func(f *fixture) { f.o.Chat = talk{err: err} } }
+	return []handlerCase{
+		{"branch", nil, routes["branch"], 201, "", ""},
+		{"branch of the newest turn", nil, to(`{"session":"b"}`), 201, "", ""},
+		{"branch without a Chat", func(f *fixture) { f.o.Chat = nil }, routes["branch"], 404, "not-found", ""},
+		{"branch of a turn that is not there", fails(checkpoint.ErrNotFound), routes["branch"], 404, "not-found", "no longer"},
+		{"branch of a turn that cannot be", nil, to(`{"session":"b","turn":2147483647}`), 404, "not-found", "no longer"},
+		{"branch to a session that exists", fails(checkpoint.ErrConflict), routes["branch"], 409, "conflict", ""},
+		{"branch to itself", nil, to(`{"session":"s"}`), 409, "conflict", ""},
+		{"branch to nothing", nil, to(`{"turn":0}`), 400, "bad-request", "member session"},
+		{"branch to an empty name", nil, to(`{"session":""}`), 400, "bad-request", "member session"},
+		{"branch to a name of 513 bytes", nil, to(`{"session":"` + strings.Repeat("b", 513) + `"}`), 400, "bad-request", "member session"},
+		{"branch to what is no text", nil, to(`{"session":["hunter2"]}`), 400, "bad-request", "member session"},
+		{"branch of turn -1", nil, to(`{"session":"b","turn":-1}`), 400, "bad-request", "member turn"},
+		{"branch of turn 1.5", nil, to(`{"session":"b","turn":1.5}`), 400, "bad-request", "member turn"},
+		{"branch of what is no number", nil, to(`{"session":"b","turn":"hunter2"}`), 400, "bad-request", "member turn"},
+	}
+}
+
+// later asks that a turn run later.
+func later(text string) request {
+	q := says(text)
+	q.header = map[string]string{"Prefer": "respond-async"}
+	return q
+}
+
+// queues makes the bot one that accepts inputs for later. It runs those that are accepted before the request.
+func queues(all ...request) func(*fixture) {
+	return func(f *fixture) {
+		f.bot = &orchestrator.Options{Inbox: f.w.answers, Limits: orchestrator.Limits{Queue: 1, Attempts: 1}}
+		f.start()
+		for _, q := range all {
+			q.to(f.Context(), f.h)
+		}
+	}
+}
+
+// runs runs what waits.
+func (f *fixture) runs() {
+	for session, err := range f.main.Recoverable(f.Context(), true) {
+		if err == nil {
+			_, _ = f.main.Recover(f.Context(), session)
+		}
+	}
+}
+
+func laterCases() []handlerCase {
+	of := func(key string) request {
+		return with("input", func(q *request) { q.path = "/sessions/s/turns/" + key })
+	}
+	other := later("say more")
+	other.key = "other"
+	return []handlerCase{
+		{"later", queues(), later("say hi"), 202, "", ""},
+		{"later again", queues(later("say hi")), later("say hi"), 202, "", ""},
+		{"later, by a bot without an inbox", nil, later("say hi"), 200, "", ""},
+		{"later, with too many before it", queues(other), later("say hi"), 429, "queue-full", ""},
+		{"later, with a key of another input", queues(later("say more")), later("say hi"), 422, "request-reused", ""},
+		{"later, without a key", queues(), with("turn", func(q *request) {
+			q.key, q.header = "", map[string]string{"Prefer": "respond-async"}
+		}), 400, "key-missing", ""},
+		{"input that waits", queues(later("say hi")), routes["input"], 200, "", ""},
+		{"input at work", func(f *fixture) { f.held(0) }, of("other"), 200, "", ""},
+		{"input that waits for a person", func(f *fixture) { f.turn("pay") }, of("before-pay"), 200, "", ""},
+		{"input that has settled", func(f *fixture) { f.turn("say hi") }, of("before-say%20hi"), 200, "", ""},
+		{"input that was refused", func(f *fixture) {
+			queues(later("refuse"))(f)
+			f.runs()
+		}, routes["input"], 200, "", ""},
+		{"input that has failed", func(f *fixture) {
+			queues(later("fail"))(f)
+			f.runs()
+		}, routes["input"], 200, "", ""},
+		{"input of nothing", queues(), routes["input"], 404, "not-found", ""},
+		{"input under drift", func(f *fixture) { f.drifted() }, of("drifted"), 409, "drift", ""},
+		{"input with an empty key", nil, of(""), 400, "bad-request", "name in the path"},
 	}
 }
 
@@ -375,7 +498,7 @@ func (f *fixture) drifted() {
 		}},
 	}, f.w.checkpoints, &Options{Snapshots: f.w.snapshots})
 	if err == nil {
-		_, err = bot.Execute(f.Context(), "s", orchestrator.Input{Text: "say hi"}, nil)
+		_, err = bot.Execute(f.Context(), "s", orchestrator.Input{Text: "say hi", RequestID: "drifted"}, nil)
 	}
 	if err = errors.Join(err, bot.Shutdown(f.Context())); err != nil {
 		f.Fatal(err)
@@ -430,7 +553,8 @@ func anyRoute(name string, q request) []handlerCase {
 
 // membersOf are the members of the bodies of each route.
 var membersOf = map[string]string{
-	"turn": "message", "abandon": "run", "answer": "answer, sum", "effect": "outcome, value",
+	"turn": "message", "abandon": "run", "stop": "run", "branch": "session, turn", "answer": "answer, sum",
+	"effect": "outcome, value",
 }
 
 // anyBody are the errors of each route that has a body.
@@ -472,7 +596,7 @@ func TestHandler(t *testing.T) {
 	wantAllDocumented(t, doc)
 }
 
-func (c handlerCase) run(t *testing.T, doc *document) {
+func (c handlerCase) run(t *testing.T, doc *openapitest.Document) {
 	w := newWorld()
 	q := c.request
 	f := &fixture{T: t, w: w, def: w.definition(), o: w.options(), request: &q}
@@ -492,10 +616,10 @@ func (c handlerCase) run(t *testing.T, doc *document) {
 	if res.Code != c.status || typeOf(body) != c.kind {
 		t.Fatalf("%d %s, want %d %s\n%s", res.Code, typeOf(body), c.status, c.kind, body)
 	}
-	if err := doc.check(q.method, q.path, res.Code, res.Header().Get("Content-Type"), body); err != nil {
+	if err := doc.Check(q.method, q.path, res.Code, res.Header().Get("Content-Type"), body); err != nil {
 		t.Errorf("OpenAPI: %v\n%s", err, body)
 	}
-	if c.kind == "bad-request" || c.kind == "content-type" {
+	if c.kind == "bad-request" || c.kind == "content-type" || c.says != "" {
 		if p := decode[struct{ Detail string }](t, body); p.Detail == "" ||
 			c.says != "" && !strings.Contains(p.Detail, c.says) {
 			t.Errorf("it says %q, want %q", p.Detail, c.says)
@@ -522,27 +646,34 @@ func (c handlerCase) wantHeaders(t *testing.T, res *httptest.ResponseRecorder) {
 	if c.status == http.StatusMethodNotAllowed && h.Get("Allow") == "" {
 		t.Error("405 without Allow")
 	}
-	if (c.status == 503 || c.status == 504) && h.Get("Retry-After") == "" {
+	if (c.status == 429 || c.status == 503 || c.status == 504) && h.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
 }
 
 // wantAllDocumented reports what the document has and no case has reached.
-func wantAllDocumented(t *testing.T, doc *document) {
+func wantAllDocumented(t *testing.T, doc *openapitest.Document) {
 	t.Helper()
-	paths, _ := doc.at(doc.root, "paths").(map[string]any)
-	for path := range paths {
-		item, _ := doc.at(doc.root, "paths", path).(map[string]any)
-		for method := range item {
-			if method == "parameters" {
-				continue
-			}
-			responses, _ := doc.at(doc.root, "paths", path, method, "responses").(map[string]any)
-			for status := range responses {
-				if at := strings.ToUpper(method) + " " + path + " " + status; !doc.seen[at] {
-					t.Errorf("no case has %s", at)
-				}
-			}
+	for _, at := range doc.Unseen() {
+		t.Errorf("no case has %s", at)
+	}
+}
+
+// A turn that OnFail has settled says that it failed, also to a repeat. Another turn does not.
+func TestTurnThatFailed(t *testing.T) {
+	w := newWorld()
+	d := w.definition()
+	d.OnFail = func(_ context.Context, t *Turn, _ error) error { t.State.Text = "sorry"; return nil }
+	h := turnhttp.Handler(w.bot(t, d, nil), w.options())
+	other := says("say hi")
+	other.header = map[string]string{"Idempotency-Key": "another"}
+	for _, c := range []struct {
+		q      request
+		failed bool
+	}{{says("fail"), true}, {says("fail"), true}, {other, false}} {
+		res := c.q.to(t.Context(), h)
+		if got := decode[struct{ Failed bool }](t, res.Body.Bytes()); res.Code != 200 || got.Failed != c.failed {
+			t.Errorf("%d %s, want failed %t", res.Code, res.Body, c.failed)
 		}
 	}
 }

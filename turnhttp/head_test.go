@@ -21,6 +21,7 @@ func TestHead(t *testing.T) {
 		time.Sleep(time.Second)
 		for _, path := range []string{
 			"/openapi.json", "/sessions/s", "/sessions/s?limit=x", "/sessions/s/questions", "/sessions/s/effects",
+			"/sessions/s/messages", "/sessions/s/messages?limit=x", "/sessions/s/turns/k", "/sessions/s/turns/x",
 			"/sessions/s/events", "/sessions/s/events?after=1", "/sessions/s/events?after=99", "/sessions/t/events",
 			"/sessions/s/events?after=x", "/sessions/s/nothing",
 		} {

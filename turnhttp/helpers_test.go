@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/stream"
@@ -71,6 +72,7 @@ type world struct {
 	events      stream.Store // nil: none
 	ran         atomic.Int64 // calls of the intent
 	hold        chan struct{}
+	stop        chan string // what Chat was asked to stop, or to branch
 
 	mu   sync.Mutex
 	logs strings.Builder
@@ -80,6 +82,7 @@ func newWorld() *world {
 	return &world{
 		checkpoints: new(checkpoint.Memory), snapshots: new(snapshot.Memory), effects: new(ledger.Memory),
 		answers: new(inbox.Memory), events: new(stream.Memory), hold: make(chan struct{}),
+		stop: make(chan string, 1),
 	}
 }
 
@@ -261,7 +264,41 @@ func (w *world) options() turnhttp.Options[State] {
 		},
 		Inbox:  w.answers,
 		Ledger: w.effects,
+		Chat:   talk{w.stop, nil},
 	}
+}
+
+// A talk is a conversation of three messages in each session.
+type talk struct {
+	stopped chan<- string
+	err     error
+}
+
+func (c talk) Messages(_ context.Context, _ string, before, limit int) ([]message.Message, int, error) {
+	all := []message.Message{
+		message.User("hi"),
+		{Role: "assistant", CreatedAt: time.Now(), Blocks: []message.Block{
+			message.Reasoning(secret, nil), message.Text("I look"), message.ToolCall("c", "look", []byte(`{"at":1}`)),
+		}},
+		{Role: "tool", Turn: 1, Blocks: []message.Block{message.ToolResult("c", "found", true)}},
+	}
+	end := min(before, len(all))
+	first := max(0, end-limit)
+	return all[first:end], first, c.err
+}
+
+func (c talk) Stop(_ context.Context, session, run, reason string) error {
+	if c.stopped != nil {
+		c.stopped <- strings.Join([]string{session, run, reason}, " ")
+	}
+	return c.err
+}
+
+func (c talk) Branch(_ context.Context, from string, turn int, to string) error {
+	if c.stopped != nil {
+		c.stopped <- fmt.Sprint(from, " ", turn, " ", to)
+	}
+	return c.err
 }
 
 // sumOf is the sum that comes with a question.

@@ -1,6 +1,7 @@
 package turnhttp_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,10 +22,12 @@ var actions = map[string]turnhttp.Action{
 	"turn": turnhttp.ActionTurn, "events": turnhttp.ActionFollow, "resume": turnhttp.ActionResume,
 	"abandon": turnhttp.ActionAbandon, "session": turnhttp.ActionRead, "questions": turnhttp.ActionRead,
 	"answer": turnhttp.ActionAnswer, "effects": turnhttp.ActionRead, "effect": turnhttp.ActionResolve,
-	"delete": turnhttp.ActionDelete,
+	"delete": turnhttp.ActionDelete, "messages": turnhttp.ActionFollow, "stop": turnhttp.ActionStop,
+	"branch": turnhttp.ActionBranch, "input": turnhttp.ActionFollow, "unpark": turnhttp.ActionUnpark,
 }
 
-// Each route asks for one action, and works for whoever has that one only. Anyone may read, talk and follow.
+// Each route asks for one action first, and works for whoever has that one only. Anyone may read, talk and follow.
+// TestActionClient has the action that two routes ask for next.
 func TestActions(t *testing.T) {
 	for name, q := range routes {
 		t.Run(name, func(t *testing.T) {
@@ -35,11 +38,16 @@ func TestActions(t *testing.T) {
 			bot := w.bot(t, w.definition(), nil)
 			for _, allowed := range []bool{true, false} {
 				o.Authorize = func(_ *http.Request, session string, a turnhttp.Action) (turnhttp.Actor, error) {
-					if action = a; session != "s" || (a == actions[name]) != allowed {
+					if session == "b" && a == turnhttp.ActionTurn { // the new session of a branch
+						return "ann", nil
+					}
+					if action = cmp.Or(action, a); session != "s" ||
+						(a == actions[name]) != allowed || a == turnhttp.ActionClient {
 						return "", turnhttp.ErrDenied
 					}
 					return "ann", nil
 				}
+				action = ""
 				status := q.to(t.Context(), turnhttp.Handler(bot, o)).Code
 				if action != actions[name] || (status == 403) == allowed {
 					t.Errorf("it asks for %q, and with that allowed: %t, it is %d", action, allowed, status)
@@ -51,6 +59,52 @@ func TestActions(t *testing.T) {
 				t.Errorf("for Anyone it is %d", status)
 			}
 		})
+	}
+}
+
+// ActionClient is enough for questions to the client's side, before and after they are answered. Of others it shows and
+// answers none, and it never says who has answered.
+func TestActionClient(t *testing.T) {
+	for client, want := range map[bool]struct{ shown, answered int }{true: {1, 200}, false: {0, 403}} {
+		w := newWorld()
+		o := w.options()
+		questions := o.Questions
+		o.Questions = func(s *State) (all []turnhttp.Question) {
+			for _, q := range questions(s) {
+				q.Client = client
+				all = append(all, q)
+			}
+			return all
+		}
+		bot := w.bot(t, w.definition(), nil)
+		desk := turnhttp.Handler(bot, o)
+		o.Authorize = turnhttp.Allow("ann", turnhttp.ActionClient)
+		page := turnhttp.Handler(bot, o)
+		says("ask q1 100").to(t.Context(), desk)
+		one := with("questions", func(q *request) { q.path += "?id=q1" })
+		for _, answer := range []string{"yes", "yes"} { // the second is a repeat
+			if q := questionsOf(t, page); len(q) > want.shown {
+				t.Errorf("client %t: it is shown %+v", client, q)
+			}
+			if res := answering("ann", answer).to(t.Context(), page); res.Code != want.answered {
+				t.Errorf("client %t: the answer is told %d %s", client, res.Code, res.Body)
+			}
+			if !client {
+				answering("ann", answer).to(t.Context(), desk)
+			}
+			body := one.to(t.Context(), page).Body.String()
+			if strings.Contains(body, `"answered":true`) != client || strings.Contains(body, "ann") {
+				t.Errorf("client %t: then it is shown %s", client, body)
+			}
+		}
+		if w.ran.Load() != 2 {
+			t.Errorf("client %t: the bot ran %d times", client, w.ran.Load())
+		}
+		for _, name := range []string{"session", "effects", "turn", "effect", "messages", "events", "stop", "delete"} {
+			if status := routes[name].to(t.Context(), page).Code; status != 403 {
+				t.Errorf("client %t: %s is %d", client, name, status)
+			}
+		}
 	}
 }
 
@@ -208,6 +262,7 @@ func TestCustomerApprovesNothing(t *testing.T) {
 	}
 	for path, body := range map[string]string{
 		"/questions/q1": answer, "/effects/e": `{"outcome":"not-landed"}`, "/abandon": `{"run":"r"}`, "/resume": `{}`,
+		"/unpark": `{}`,
 	} {
 		if status := post("ben", path, "", body); status != 403 {
 			t.Errorf("POST %s of the customer is %d", path, status)

@@ -3,7 +3,6 @@ package turnhttp_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -15,246 +14,33 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/test/openapitest"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-// An operation is a method of a path in the document.
-type operation struct {
-	method, path string // "GET", "/sessions/{id}"
-	at           map[string]any
-}
-
-// operations returns the operations of the document, in order.
-func (d *document) operations() (all []operation) {
-	paths, _ := d.root["paths"].(map[string]any)
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		item, _ := paths[path].(map[string]any)
-		for _, method := range slices.Sorted(maps.Keys(item)) {
-			if method != "parameters" {
-				at, _ := item[method].(map[string]any)
-				all = append(all, operation{strings.ToUpper(method), path, at})
-			}
-		}
-	}
-	return all
-}
-
-// named is a name in the template of a path.
-var named = regexp.MustCompile(`\{([^}]*)\}`)
-
-// faults says where the document is no OpenAPI 3.1 document, or says less than it should.
-func (d *document) faults() (all []error) {
-	fault := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
-	if d.root["openapi"] != "3.1.0" {
-		fault("it is no OpenAPI 3.1")
-	}
-	info, _ := d.root["info"].(map[string]any)
-	if info["title"] == nil || info["version"] == nil {
-		fault("info has no title or no version")
-	}
-	d.walk(d.root, "", func(ref, where string) {
-		if !strings.HasPrefix(ref, "#/") || d.at(map[string]any{"$ref": ref}) == nil {
-			fault("%s: %s is not there", where, ref)
-		}
-	})
-	ids := make(map[string]bool)
-	for _, op := range d.operations() {
-		name := op.method + " " + op.path
-		id, _ := op.at["operationId"].(string)
-		if id == "" || ids[id] {
-			fault("%s has no operationId of its own", name)
-		}
-		ids[id] = true
-		all = append(all, d.parameterFaults(op)...)
-		all = append(all, d.responseFaults(op)...)
-	}
-	return append(all, d.schemaFaults()...)
-}
-
-// walk calls f for each reference.
-func (d *document) walk(v any, where string, f func(ref, where string)) {
-	switch v := v.(type) {
-	case map[string]any:
-		if ref, ok := v["$ref"].(string); ok {
-			f(ref, where)
-		}
-		for name, each := range v {
-			d.walk(each, where+"/"+name, f)
-		}
-	case []any:
-		for i, each := range v {
-			d.walk(each, fmt.Sprintf("%s/%d", where, i), f)
-		}
-	}
-}
-
-func (d *document) parameterFaults(op operation) (all []error) {
-	item, _ := d.at(d.root, "paths", op.path).(map[string]any)
-	shared, _ := item["parameters"].([]any)
-	own, _ := op.at["parameters"].([]any)
-	inPath := make(map[string]bool)
-	for _, each := range slices.Concat(shared, own) {
-		p, _ := d.at(each).(map[string]any)
-		name, _ := p["name"].(string)
-		if p["in"] == "path" {
-			inPath[name] = p["required"] == true
-		}
-		if name == "" || p["schema"] == nil || !slices.Contains([]any{"path", "query", "header"}, p["in"]) {
-			all = append(all, fmt.Errorf("%s %s has a parameter without name, place or schema", op.method, op.path))
-		}
-	}
-	for _, m := range named.FindAllStringSubmatch(op.path, -1) {
-		if !inPath[m[1]] {
-			all = append(all, fmt.Errorf("%s %s does not require the parameter %s", op.method, op.path, m[1]))
-		}
-		delete(inPath, m[1])
-	}
-	for name := range inPath {
-		all = append(all, fmt.Errorf("%s %s has no place for %s", op.method, op.path, name))
-	}
-	return all
-}
-
-func (d *document) responseFaults(op operation) (all []error) {
-	responses, _ := op.at["responses"].(map[string]any)
-	good := false
-	for status, each := range responses {
-		good = good || status[0] == '2'
-		r, _ := d.at(each).(map[string]any)
-		content, _ := r["content"].(map[string]any)
-		whole := r["description"] != nil && (status == "204") == (len(content) == 0)
-		for _, each := range content {
-			m, _ := each.(map[string]any)
-			whole = whole && m["schema"] != nil
-		}
-		if _, problem := content["application/problem+json"]; problem != (status >= "400" || status == "202") {
-			whole = false
-		}
-		if !whole {
-			all = append(all, fmt.Errorf("%s %s: the response %s is not whole", op.method, op.path, status))
-		}
-	}
-	if !good {
-		all = append(all, fmt.Errorf("%s %s has no good response", op.method, op.path))
-	}
-	return all
-}
-
-// keywords are those that fits checks, and those that say something to people only.
-var keywords = []string{
-	"$ref", "anyOf", "enum", "type", "properties", "required", "additionalProperties", "items", "format", "description",
-	"minimum", "minLength", "maxLength",
-}
-
-// schemaFaults says which schema of the components fits does not check in full, and which part is not used.
-func (d *document) schemaFaults() (all []error) {
-	used := make(map[string]bool)
-	d.walk(d.root, "", func(ref, _ string) { used[ref] = true })
-	parts, _ := d.root["components"].(map[string]any)
-	for kind, each := range parts {
-		m, _ := each.(map[string]any)
-		for name, part := range m {
-			// The events of a stream are checked by their names.
-			if ref := "#/components/" + kind + "/" + name; !used[ref] && name != "Event" {
-				all = append(all, fmt.Errorf("nothing uses %s", ref))
-			}
-			if kind == "schemas" {
-				all = append(all, schemaFaults(part, name)...)
-			}
-		}
-	}
-	return all
-}
-
-func schemaFaults(v any, where string) (all []error) {
-	s, _ := v.(map[string]any)
-	for word := range s {
-		if !slices.Contains(keywords, word) {
-			all = append(all, fmt.Errorf("%s: the keyword %s is not checked", where, word))
-		}
-	}
-	properties, _ := s["properties"].(map[string]any)
-	required, _ := s["required"].([]any)
-	for _, name := range required {
-		if properties[name.(string)] == nil {
-			all = append(all, fmt.Errorf("%s requires %v, which it does not have", where, name))
-		}
-	}
-	if s["type"] == "object" && s["additionalProperties"] == nil || s["type"] == "array" && s["items"] == nil {
-		all = append(all, fmt.Errorf("%s says nothing of what is in it", where))
-	}
-	for name, each := range properties {
-		all = append(all, schemaFaults(each, where+"."+name)...)
-	}
-	for _, name := range []string{"items", "additionalProperties"} {
-		if each, ok := s[name].(map[string]any); ok {
-			all = append(all, schemaFaults(each, where+"."+name)...)
-		}
-	}
-	return all
-}
-
-// problemTypes returns the types of problems in the document.
-func (d *document) problemTypes() (all []string) {
-	types, _ := d.at(d.root, "components", "schemas", "Problem", "properties", "type", "enum").([]any)
-	for _, each := range types {
-		all = append(all, each.(string))
-	}
-	return all
-}
-
-// tried are the methods that each path is asked with.
-var tried = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"}
-
 // methods says where a handler has other routes than the document. The handler must not know the client.
-func (d *document) methods(t *testing.T, h http.Handler) (all []error) {
+func methods(t *testing.T, d *openapitest.Document, h http.Handler) []error {
 	t.Helper()
-	allowed := make(map[string][]string) // by path
-	for _, op := range d.operations() {
-		allowed[op.path] = append(allowed[op.path], op.method)
-		if op.method == "GET" {
-			allowed[op.path] = append(allowed[op.path], "HEAD")
-		}
-	}
-	for path, methods := range allowed {
-		slices.Sort(methods)
-		for _, method := range tried {
-			res := request{
-				method: method, path: named.ReplaceAllString(path, "x"),
-				header: map[string]string{"Authorization": "wrong"},
-			}.to(t.Context(), h)
-			allow := strings.Split(res.Header().Get("Allow"), ", ")
-			slices.Sort(allow)
-			switch {
-			case !slices.Contains(methods, method):
-				if res.Code != 405 || !slices.Equal(allow, methods) || typeOf(res.Body.Bytes()) != "method" {
-					all = append(all,
-						fmt.Errorf("%s %s is %d, and allows %v, want %v", method, path, res.Code, allow, methods))
-				}
-			case res.Code != http.StatusUnauthorized && (res.Code != http.StatusOK || path != "/openapi.json"):
-				all = append(all, fmt.Errorf("%s %s is %d", method, path, res.Code))
-			}
-		}
-	}
-	return all
+	return d.Methods(h, http.StatusUnauthorized, func(method, path string) *http.Request {
+		return request{
+			method: method, path: path, header: map[string]string{"Authorization": "wrong"},
+		}.make(t.Context(), "")
+	})
 }
 
 // The document is whole, has the routes and the problems of the handler, and no others.
 func TestOpenAPI(t *testing.T) {
 	doc := openAPI(t)
-	for _, err := range doc.faults() {
+	for _, err := range doc.Faults() {
 		t.Error(err)
 	}
 	w := newWorld()
-	for _, err := range doc.methods(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())) {
+	for _, err := range methods(t, doc, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())) {
 		t.Error(err)
 	}
-	var documented []string
-	for _, op := range doc.operations() {
-		documented = append(documented, op.method+" "+named.ReplaceAllString(op.path, "*"))
-	}
-	wantSame(t, "routes", documented, turnhttp.Routes())
-	refused := found(t, "problem.go", `refuse\([^,]*, "([a-z-]+)"|Type: "([a-z-]+)"`)
+	wantSame(t, "routes", doc.Templates(), turnhttp.Routes())
+	const refusals = `Refuse\([^,]*, "([a-z-]+)"|Type: "([a-z-]+)"`
+	refused := append(found(t, "problem.go", refusals), found(t, "../internal/httpjson/refusal.go", refusals)...)
 	known := found(t, "../orchestrator/public.go", `Problem\{\s*"([a-z-]+)"|Type: "([a-z-]+)"`)
 	var types []string
 	for _, each := range slices.Concat(refused, known) {
@@ -262,7 +48,7 @@ func TestOpenAPI(t *testing.T) {
 			types = append(types, "/problems/"+each)
 		}
 	}
-	wantSame(t, "problems", doc.problemTypes(), types)
+	wantSame(t, "problems", doc.ProblemTypes(), types)
 	refused = slices.DeleteFunc(refused, func(name string) bool {
 		return slices.Contains(known, name) && name != "not-found"
 	})
@@ -287,20 +73,8 @@ func found(t *testing.T, file, expression string) (all []string) {
 
 func wantSame(t *testing.T, what string, documented, want []string) {
 	t.Helper()
-	slices.Sort(documented)
-	slices.Sort(want)
-	for _, each := range want {
-		if !slices.Contains(documented, each) {
-			t.Errorf("%s: %s is not documented", what, each)
-		}
-	}
-	for _, each := range documented {
-		if !slices.Contains(want, each) {
-			t.Errorf("%s: %s is documented, and is not there", what, each)
-		}
-	}
-	if len(documented) != len(want) {
-		t.Errorf("%s: %d are documented, want %d", what, len(documented), len(want))
+	for _, err := range openapitest.Differences(what, documented, want) {
+		t.Error(err)
 	}
 }
 
@@ -332,7 +106,7 @@ func TestOpenAPIFaults(t *testing.T) {
 				}
 				return bytes.ReplaceAll(doc, []byte(tt.old), []byte(tt.new))
 			})
-			if len(broken.faults()) == 0 {
+			if len(broken.Faults()) == 0 {
 				t.Error("it is taken for whole")
 			}
 		})
@@ -384,6 +158,10 @@ var brokenHandlers = []brokenHandler{
 	{"a time that is none", replacing(`"saved":"2`, `"saved":"x2`)},
 	{"steps that are null", replacing(`"steps":[`, `"steps":null,"x":[`)},
 	{"a session without turns", replacing(`"turns":[`, `"all":[`)},
+	{"a message without its parts", replacing(`"parts":`, `"pieces":`)},
+	{"a part of another type", replacing(`"tool_result"`, `"result"`)},
+	{"a stop that says nothing", replacing(`"stopping":`, `"stopped":`)},
+	{"an input of another status", replacing(`"settled"`, `"done"`)},
 	{"a question without its sum", replacing(`"sum":`, `"hash":`)},
 	{"an effect of another class", replacing(`"class":"ask"`, `"class":"asked"`)},
 	{"an effect that is half a number", replacing(`"attempt":1`, `"attempt":1.5`)},
@@ -425,7 +203,7 @@ func TestOpenAPIConvicts(t *testing.T) {
 				if broken.of != nil {
 					h = changed(good, broken)
 				}
-				errs := append(doc.methods(t, h), doc.sees(t, good, h)...)
+				errs := append(methods(t, doc, h), sees(t, doc, good, h)...)
 				if (len(errs) > 0) != (broken.of != nil) {
 					t.Errorf("it finds %v", errs)
 				}
@@ -446,12 +224,12 @@ func changed(good http.Handler, broken brokenHandler) http.Handler {
 }
 
 // sees asks a handler for some of everything, and checks what it answers. good serves the same bot.
-func (d *document) sees(t *testing.T, good, h http.Handler) []error {
+func sees(t *testing.T, d *openapitest.Document, good, h http.Handler) []error {
 	t.Helper()
 	var errs []error
 	ask := func(q request) {
 		res := q.to(t.Context(), h)
-		errs = append(errs, d.check(q.method, q.path, res.Code, res.Header().Get("Content-Type"), res.Body.Bytes()))
+		errs = append(errs, d.Check(q.method, q.path, res.Code, res.Header().Get("Content-Type"), res.Body.Bytes()))
 	}
 	ask(routes["turn"])
 	ask(with("turn", func(q *request) {
@@ -459,7 +237,11 @@ func (d *document) sees(t *testing.T, good, h http.Handler) []error {
 	}))
 	ask(with("turn", func(q *request) { q.body = `{"x":1}` }))
 	ask(routes["resume"])
+	ask(routes["unpark"])
 	ask(routes["session"])
+	ask(routes["input"])
+	ask(routes["messages"])
+	ask(routes["stop"])
 	ask(request{method: "GET", path: "/sessions/s/nothing"})
 	q := says("ask q1 100")
 	q.key = "k3"

@@ -2,10 +2,12 @@ package turnhttp
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/inbox"
@@ -32,6 +34,10 @@ type Options[S any] struct {
 	// ReadJSON is of use there.
 	Input func(*http.Request) (orchestrator.Input, error)
 
+	// Arrived is told of an input, with its request id, before its turn waits for the session. An error ends the
+	// request, as one of the turn would. nil is none.
+	Arrived func(ctx context.Context, session string, in orchestrator.Input) error
+
 	// Questions returns what a settled state asks a person. nil means nothing.
 	Questions func(*S) []Question
 
@@ -46,6 +52,10 @@ type Options[S any] struct {
 
 	// Ledger is the ledger of the bot. If it is nil, no effects are shown.
 	Ledger ledger.Ledger
+
+	// Chat has what was said in a session, stops runs, and branches. If it is nil, GET messages, POST stop and POST
+	// branch are 404.
+	Chat Chat
 
 	// OptionalKey also takes turns without Idempotency-Key. Such a turn gets a random request id, unless Input gives
 	// one.
@@ -79,6 +89,10 @@ type Question struct {
 
 	// Expires is when the question can no longer be answered. Zero means never.
 	Expires time.Time
+
+	// Client says that the client's side answers, such as a page that runs a tool of the bot. ActionClient is enough to
+	// see and to answer the question.
+	Client bool
 }
 
 // NewQuestionID returns an id for a question that nobody can guess. Keep it in the state: a run that is taken up again
@@ -100,20 +114,21 @@ type Actor string
 // An Action is what a client wants to do in a session.
 type Action string
 
-// The actions. No route of Handler has ActionStop, ActionUnpark, ActionForce or ActionBranch: they are for routes of a
-// program's own.
+// The actions. No route of Handler has ActionForce: it is for routes of a program's own. For POST branch, Authorize is
+// asked for ActionBranch in the session of the path, and then for ActionTurn in the new session.
 const (
 	ActionRead    Action = "read"    // the session, its turns, questions and effects
 	ActionTurn    Action = "turn"    // say something
-	ActionFollow  Action = "follow"  // the events
+	ActionFollow  Action = "follow"  // the events, and what was said
 	ActionResume  Action = "resume"  // finish the turn in flight
 	ActionStop    Action = "stop"    // end a turn and keep what it has
 	ActionAnswer  Action = "answer"  // a question
+	ActionClient  Action = "client"  // see and answer the questions with Question.Client, and no others
 	ActionResolve Action = "resolve" // say what became of an effect
-	ActionUnpark  Action = "unpark"  // try a run again that was parked
+	ActionUnpark  Action = "unpark"  // make a parked run due again
 	ActionForce   Action = "force"   // go on in spite of drift or doubt
 	ActionAbandon Action = "abandon" // end a run without a turn
-	ActionBranch  Action = "branch"  // begin a session from a turn of another
+	ActionBranch  Action = "branch"  // begin a session from a turn of this one: it shows all that was said up to there
 	ActionDelete  Action = "delete"  // the session
 )
 
@@ -122,12 +137,19 @@ var ErrDenied = errors.New("turnhttp: denied")
 
 // Anyone is an Authorize for programs behind another perimeter. It lets all read, say something and follow, in each
 // session, as "anyone". The rest is for people whom Authorize tells apart.
-func Anyone(_ *http.Request, _ string, action Action) (Actor, error) {
-	switch action {
-	case ActionRead, ActionTurn, ActionFollow:
-		return "anyone", nil
+func Anyone(r *http.Request, session string, action Action) (Actor, error) {
+	return Allow("anyone", ActionRead, ActionTurn, ActionFollow)(r, session, action)
+}
+
+// Allow is an Authorize for programs behind another perimeter, such as a server that only the desk can reach. It lets
+// all do the actions, in each session, as one Actor, and refuses the rest.
+func Allow(who Actor, actions ...Action) func(*http.Request, string, Action) (Actor, error) {
+	return func(_ *http.Request, _ string, action Action) (Actor, error) {
+		if slices.Contains(actions, action) {
+			return who, nil
+		}
+		return "", ErrDenied
 	}
-	return "", ErrDenied
 }
 
 // check panics if an option without a default is missing.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnhttp"
@@ -58,6 +59,17 @@ type loud func() error
 
 func (l loud) MarshalJSON() ([]byte, error) { return nil, l() }
 
+// A saying is a Chat that does what a function does.
+type saying func() error
+
+func (s saying) Messages(context.Context, string, int, int) ([]message.Message, int, error) {
+	return nil, 0, s()
+}
+
+func (s saying) Stop(context.Context, string, string, string) error { return s() }
+
+func (s saying) Branch(context.Context, string, int, string) error { return s() }
+
 // must is for functions that return no error.
 func must(err error) {
 	if err != nil {
@@ -90,6 +102,9 @@ func TestPanicsOfOptions(t *testing.T) {
 		"Input, without a body": {func(o *o, says func() error) {
 			o.Input = func(*http.Request) (orchestrator.Input, error) { return orchestrator.Input{}, says() }
 		}, request{method: "POST", path: "/sessions/s/turns", key: "k"}, 400},
+		"Arrived": {func(o *o, says func() error) {
+			o.Arrived = func(context.Context, string, orchestrator.Input) error { return says() }
+		}, turn, 500},
 		"Reply": {func(o *o, says func() error) {
 			o.Reply = func(*orchestrator.Result[State]) any { must(says()); return nil }
 		}, turn, 500},
@@ -110,6 +125,9 @@ func TestPanicsOfOptions(t *testing.T) {
 				return orchestrator.Input{}, says()
 			}
 		}, ask, 400},
+		"Chat": {func(o *o, says func() error) { o.Chat = saying(says) }, request{
+			method: "GET", path: "/sessions/s/messages",
+		}, 500},
 		"OnError": {func(o *o, says func() error) {
 			o.OnError = func(*http.Request, error) { must(says()) }
 			o.Reply = func(*orchestrator.Result[State]) any { return func() {} }

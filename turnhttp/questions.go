@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -22,34 +23,82 @@ type questionDoc struct {
 	Sum      string          `json:"sum"`
 	Expires  *time.Time      `json:"expires,omitempty"`
 	Answered bool            `json:"answered"`
+	By       string          `json:"by,omitempty"` // who has answered
 }
 
 func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, to target) error {
-	docs := []questionDoc{}
+	if id := r.URL.Query().Get("id"); id != "" {
+		return s.getQuestion(w, r, to, id)
+	}
 	asked, err := s.asked(r.Context(), to.session)
 	if err != nil {
 		return err
 	}
-	var kept []inbox.Item
-	if len(asked) > 0 {
-		if kept, err = s.answers(r.Context(), to.session); err != nil {
-			return err
-		}
-	}
-	for _, q := range asked {
-		doc := questionDoc{ID: q.ID, Shown: q.shown, Sum: q.sum}
-		if !q.Expires.IsZero() {
-			at := q.Expires.UTC()
-			doc.Expires = &at
-		}
-		if it := find(kept, q.ID); it != nil {
-			if doc.Answered, err = s.meant(r.Context(), to.session, q, *it); err != nil {
-				return err
-			}
-		}
-		docs = append(docs, doc)
+	docs, err := s.documents(r.Context(), to, asked)
+	if err != nil {
+		return err
 	}
 	return reply(w, map[string]any{"questions": docs})
+}
+
+// getQuestion answers with one question, also if it is no longer asked.
+func (s *server[S]) getQuestion(w http.ResponseWriter, r *http.Request, to target, id string) error {
+	docs := []questionDoc{}
+	q, err := s.question(r.Context(), to.session, id)
+	switch {
+	case err != nil:
+		return err
+	case q != nil:
+		docs, err = s.documents(r.Context(), to, []asked{*q})
+	default:
+		var by string
+		var taken bool
+		if q, by, taken, err = s.before(r.Context(), to.session, id); q != nil && to.sees(*q) {
+			docs = append(docs, q.doc(to, taken, by))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return reply(w, map[string]any{"questions": docs})
+}
+
+// documents returns what is shown of the questions of the newest settled state.
+func (s *server[S]) documents(ctx context.Context, to target, all []asked) (docs []questionDoc, err error) {
+	docs = []questionDoc{}
+	var kept []inbox.Item
+	if len(all) > 0 {
+		if kept, err = s.answers(ctx, to.session); err != nil {
+			return nil, err
+		}
+	}
+	for _, q := range all {
+		if !to.sees(q) {
+			continue
+		}
+		by, taken := "", false
+		if it := find(kept, q.ID); it != nil {
+			by = it.By
+			if taken, err = s.meant(ctx, to.session, q, *it); err != nil {
+				return nil, err
+			}
+		}
+		docs = append(docs, q.doc(to, taken, by))
+	}
+	return docs, nil
+}
+
+// doc returns the document of a question. A client that may not see all questions does not see who has answered.
+func (q asked) doc(to target, answered bool, by string) questionDoc {
+	doc := questionDoc{ID: q.ID, Shown: q.shown, Sum: q.sum, Answered: answered}
+	if !q.Expires.IsZero() {
+		at := q.Expires.UTC()
+		doc.Expires = &at
+	}
+	if answered && !to.client {
+		doc.By = by
+	}
+	return doc
 }
 
 // An asked is a question with what is shown.
@@ -200,22 +249,22 @@ func (s *server[S]) postAnswer(w http.ResponseWriter, r *http.Request, to target
 	if s.Questions == nil {
 		return errNotFound
 	}
-	all, err := body(w, r, "answer", "sum")
+	all, err := httpjson.Body(w, r, "answer", "sum")
 	if err != nil {
 		return err
 	}
-	sum, err := text(all, "sum")
+	sum, err := httpjson.Text(all, "sum")
 	if err != nil {
 		return err
 	}
 	given := Answer{Data: all["answer"], By: to.actor}
 	switch {
 	case given.Data == nil:
-		return errBadRequest.because("The member answer is missing.")
+		return errBadRequest.Because("The member answer is missing.")
 	case sum == "":
-		return errBadRequest.because("The member sum is missing: it comes with the question.")
+		return errBadRequest.Because("The member sum is missing: it comes with the question.")
 	}
-	c, err := s.answer(r, to.session, to.id, given, sum)
+	c, err := s.answer(r, to, given, sum)
 	if err != nil {
 		return err
 	}
@@ -223,7 +272,8 @@ func (s *server[S]) postAnswer(w http.ResponseWriter, r *http.Request, to target
 }
 
 // answer leaves an answer in the inbox, and returns the turn to run. sum is that of what the client has seen.
-func (s *server[S]) answer(r *http.Request, session, id string, given Answer, sum string) (*call[S], error) {
+func (s *server[S]) answer(r *http.Request, to target, given Answer, sum string) (*call[S], error) {
+	session, id := to.session, to.id
 	ctx, cancel := s.finish(r)
 	defer cancel()
 	for range 2 {
@@ -232,9 +282,12 @@ func (s *server[S]) answer(r *http.Request, session, id string, given Answer, su
 			return nil, err
 		}
 		if q == nil {
-			return s.answeredBefore(ctx, session, id, given, sum)
+			return s.answeredBefore(ctx, to, given, sum)
 		}
-		if sum != q.sum {
+		switch {
+		case !to.sees(*q):
+			return nil, errForbidden
+		case sum != q.sum:
 			return nil, errChanged
 		}
 		c, err := s.taking(ctx, r, session, *q, given)
@@ -340,7 +393,7 @@ func (s *server[S]) leave(ctx context.Context, it inbox.Item) error {
 	first, err := s.Inbox.Post(ctx, it)
 	switch {
 	case errors.Is(err, inbox.ErrInvalid):
-		return errBadRequest.because("The answer cannot be kept.")
+		return errBadRequest.Because("The answer cannot be kept.")
 	case err != nil:
 		return &storeError{err}
 	case !first:
@@ -364,38 +417,49 @@ func sameJSON(a, b json.RawMessage) bool {
 
 // answeredBefore returns the turn that has taken an answer to a question that is no longer asked. The same answer gets
 // its reply, and another one is told that it was not the first.
-func (s *server[S]) answeredBefore(
-	ctx context.Context, session, id string, given Answer, sum string,
-) (*call[S], error) {
+func (s *server[S]) answeredBefore(ctx context.Context, to target, given Answer, sum string) (*call[S], error) {
+	q, by, taken, err := s.before(ctx, to.session, to.id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !taken:
+		return nil, errNotFound
+	case !to.sees(*q):
+		return nil, errForbidden
+	case sum != q.sum:
+		return nil, errChanged
+	case by != "" && by != string(given.By):
+		return nil, errAnswered
+	}
+	return s.repeating(to.session, *q, given)
+}
+
+// before returns a question that is no longer asked, nil if it never was, and whose answer was taken.
+func (s *server[S]) before(ctx context.Context, session, id string) (q *asked, by string, taken bool, err error) {
+	if s.Questions == nil {
+		return nil, "", false, nil
+	}
 	settled := make(map[string]string) // who sent the input, by request id
 	for res, err := range s.bot.Turns(ctx, session) {
 		if err != nil {
 			if _, one := unusable(err); one {
 				continue
 			}
-			return nil, err
+			return nil, "", false, err
 		}
 		all, err := s.asks(res)
 		if err != nil {
-			return nil, err
+			return nil, "", false, err
 		}
-		for _, q := range all {
-			by, taken := settled[q.request()]
-			switch {
-			case q.ID != id:
-			case !taken:
-				return nil, errNotFound
-			case sum != q.sum:
-				return nil, errChanged
-			case by != "" && by != string(given.By):
-				return nil, errAnswered
-			default:
-				return s.repeating(session, q, given)
+		for i := range all {
+			if all[i].ID == id {
+				by, taken := settled[all[i].request()]
+				return &all[i], by, taken, nil
 			}
 		}
 		settled[res.Input.RequestID] = res.Input.By
 	}
-	return nil, errNotFound
+	return nil, "", false, nil
 }
 
 // repeating returns the turn that repeats an answer. It runs nothing.

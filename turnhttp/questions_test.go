@@ -13,24 +13,26 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // An askedOf has the fields of a question that these tests read.
 type askedOf struct {
-	ID, Sum string
-	Shown   struct {
+	ID, Sum, By string
+	Shown       struct {
 		Cents int `json:"cents"`
 	}
 	Expires  *time.Time
 	Answered bool
 }
 
-func questionsOf(t *testing.T, h http.Handler) []askedOf {
+func questionsOf(t *testing.T, h http.Handler, query ...string) []askedOf {
 	t.Helper()
-	res := routes["questions"].to(t.Context(), h)
+	res := with("questions", func(q *request) { q.path += strings.Join(query, "") }).to(t.Context(), h)
 	return decode[struct{ Questions []askedOf }](t, res.Body.Bytes()).Questions
 }
 
@@ -102,7 +104,13 @@ func TestAnswerOnce(t *testing.T) {
 	if q := questionsOf(t, here); len(q) != 0 {
 		t.Errorf("it still asks %+v", q)
 	}
+	if q := questionsOf(t, here, "?id=q0"); len(q) != 0 {
+		t.Errorf("of a question that was never asked it says %+v", q)
+	}
 	for who, reply := range won {
+		if q := questionsOf(t, here, "?id=q1"); len(q) != 1 || !q[0].Answered || q[0].By != who {
+			t.Errorf("of the question that %s has answered it says %+v", who, q)
+		}
 		res := answering(who, who).to(t.Context(), there)
 		if turn := decode[turnOf](t, res.Body.Bytes()); res.Code != 200 || !turn.Replayed || turn.Reply != reply {
 			t.Errorf("the first is told %d %s later", res.Code, res.Body)
@@ -129,8 +137,10 @@ func TestAnswerAtWork(t *testing.T) {
 		done := make(chan int)
 		go func() { done <- answering("ann", "hold").to(t.Context(), here).Code }()
 		synctest.Wait()
-		if q := questionsOf(t, there); len(q) != 1 || !q[0].Answered {
-			t.Errorf("it asks %+v", q)
+		for _, query := range []string{"", "?id=q1"} {
+			if q := questionsOf(t, there, query); len(q) != 1 || !q[0].Answered || q[0].By != "ann" {
+				t.Errorf("%q: it asks %+v", query, q)
+			}
 		}
 		if res := answering("bob", "hold").to(t.Context(), there); typeOf(res.Body.Bytes()) != "answered" {
 			t.Errorf("bob is told %d %s", res.Code, res.Body)
@@ -288,12 +298,57 @@ func answerAfterCrash(t *testing.T, calls int, watch bool) {
 	}
 }
 
+// A desk has answered, and the model says nonsense, is away for a minute, and is repaired. The answer is tried again
+// until the turn settles. What was said before is not said again, and the desk is not asked again.
+func TestAnswersOfBrokenModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		asked(t, w)
+		began, said := time.Now(), 0
+		d := w.definition()
+		d.Intents["do"] = orchestrator.Intent[State]{Run: func(ctx context.Context, t *Turn) error {
+			reply, err := orchestrator.Once(ctx, t, "model", func(context.Context, string) (string, error) {
+				said++
+				switch {
+				case said == 1:
+					return "nonsense", nil
+				case time.Since(began) < time.Minute:
+					return "", errors.New("away")
+				}
+				return "repaired", nil
+			}, &orchestrator.OnceOptions[string]{Class: ledger.Pure})
+			if err == nil && reply == "nonsense" {
+				err = errors.New("unusable")
+			}
+			t.State.Asks, t.State.Text = "", reply
+			return err
+		}}
+		w.post(t, "s", "", "answer yes")
+		defer watchingBy(t, w.bot(t, d, nil), w.options())()
+		time.Sleep(5 * time.Minute)
+		bot := w.bot(t, d, nil)
+		res, err := bot.Turn(t.Context(), "s", checkpoint.Newest)
+		if err != nil || res.State.Text != "repaired" || res.Turn != 1 || w.left(t) != 0 {
+			t.Errorf("%+v, %v; %d answers are left", res, err, w.left(t))
+		}
+		before := said
+		res, err = bot.Execute(t.Context(), "s", orchestrator.Input{Text: "x"}, nil)
+		if err != nil || said != before+1 {
+			t.Errorf("%+v, %v: the model was asked %d times", res, err, said-before)
+		}
+	})
+}
+
 // watching runs Answers in a process of its own, until stop.
 func watching(t *testing.T, w *world, o turnhttp.Options[State]) (stop func()) {
 	t.Helper()
+	return watchingBy(t, w.bot(t, w.definition(), nil), o)
+}
+
+func watchingBy(t *testing.T, bot *Bot, o turnhttp.Options[State]) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	bot := w.bot(t, w.definition(), nil)
 	go func() { done <- turnhttp.Answers(ctx, bot, o) }()
 	return func() {
 		cancel()

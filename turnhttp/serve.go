@@ -44,8 +44,9 @@ type Service struct {
 	// server is not there, Serve calls it again, for Timeouts.Prepare. A call may take longer than that.
 	Prepare func(context.Context) error
 
-	// Background functions run while the service is ready, and have to return when ctx ends. If one of them returns an
-	// error before that, the service ends.
+	// Background functions run while the service is ready, and have to return when ctx ends. They may end what they do
+	// for as long as turns may go on. So the Run of an engine of workflows belongs here. If one of them returns an
+	// error before ctx ends, the service ends.
 	Background []func(ctx context.Context) error
 
 	// Close closes the clients of the stores. Serve calls it once, last, also if it has not come to serve.
@@ -76,8 +77,8 @@ type Timeouts struct {
 	// goes on. That is safe: a request for a session that is not drained yet finishes its run first.
 	Drain time.Duration
 
-	// Grace is how long turns may go on at the end, before they are handed off. 0 means 20s. The end may take longer:
-	// see Serve.
+	// Grace is how long turns may go on at the end, before they are handed off, and background functions. 0 means 20s.
+	// The end may take longer: see Serve.
 	Grace time.Duration
 }
 
@@ -92,7 +93,8 @@ type Timeouts struct {
 // At the end it shuts the gate, and ends watches, drains and background functions. Turns may go on for Timeouts.Grace.
 // Then they are handed off, and another process takes them up. Requests that go on after that, such as readers of
 // events, are cut off: their contexts end after a second, with the cause orchestrator.ErrShuttingDown, and their
-// connections five seconds later. Last, Serve calls Close. In all, the end takes Timeouts.Grace and a second or two, if
+// connections five seconds later. Serve waits for background functions as long, and at least five seconds. Last, Serve
+// calls Close. In all, the end takes Timeouts.Grace and a second or two, if
 // the functions of the bots and the handlers heed their contexts. If not, it takes as long as Shutdown of an
 // Orchestrator says, and eleven seconds.
 //

@@ -19,7 +19,7 @@ const (
 	lastBytes = 100 * time.Millisecond
 	lastWords = time.Second
 
-	// lastRequests is for requests whose contexts have ended, and lastWork for background functions.
+	// lastRequests is for requests whose contexts have ended, and lastWork for background functions after the grace.
 	lastRequests = 5 * time.Second
 	lastWork     = 5 * time.Second
 )
@@ -37,9 +37,10 @@ func (l *life) end(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	log.InfoContext(ctx, "shutting down")
 	l.server.SetKeepAlivesEnabled(false)
+	grace := time.Now().Add(l.Timeouts.Grace)
 	l.handOff(ctx)
 	l.endRequests(ctx)
-	l.endWork()
+	l.endWork(max(lastWork, time.Until(grace)))
 }
 
 // handOff lets turns go on for the grace, and hands the others off. A bot refuses turns when the bots before it have
@@ -139,13 +140,14 @@ func (r *requests) end(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (l *life) endWork() {
+// endWork waits for background functions.
+func (l *life) endWork(most time.Duration) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		l.work.Wait()
 	}()
-	late := time.NewTimer(lastWork)
+	late := time.NewTimer(most)
 	defer late.Stop()
 	select {
 	case <-ended:

@@ -415,6 +415,25 @@ func TestServeGrace(t *testing.T) {
 	})
 }
 
+// Background functions may end what they do for as long as turns may go on. The stores are closed after that.
+func TestServeGraceOfBackground(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var r *trial
+		r = try(t, turnhttp.Service{Handler: teapot, Background: []func(context.Context) error{
+			func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(19 * time.Second)
+				r.tell("background ends")
+				return nil
+			},
+		}})
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		r.want(t, "background ends", "close")
+	})
+}
+
 // A bot may call the next one as a Tool. So the next one takes turns until the first has ended its own, or the grace
 // has passed.
 func TestServeShutsDownInOrder(t *testing.T) {

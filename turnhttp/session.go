@@ -99,5 +99,5 @@ func number(r *http.Request, name string, otherwise int) (int, error) {
 
 // noNumber refuses a header or a parameter.
 func noNumber(what string) error {
-	return errBadRequest.because("The " + what + " has to be a number in digits, 0 or more.")
+	return errBadRequest.Because("The " + what + " has to be a number in digits, 0 or more.")
 }

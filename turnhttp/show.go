@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
 )
@@ -39,7 +40,7 @@ func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	switch {
 	case err == nil:
-		out.event(0, "reply", marshal(doc))
+		out.event(0, "reply", httpjson.Marshal(doc))
 	case out.settle():
 		return err
 	default:
@@ -70,7 +71,7 @@ func (s *server[S]) showHere(
 			break
 		}
 		if ev.Kind != orchestrator.TurnRefused { // the outcome says why
-			out.event(0, string(ev.Kind), marshal(ev))
+			out.event(0, string(ev.Kind), httpjson.Marshal(ev))
 		}
 	}
 	return c.end(st.Result())
@@ -171,7 +172,7 @@ func (f *follower[S]) read(ctx context.Context) {
 		if ev.RequestID != f.call.input.RequestID {
 			continue
 		}
-		f.out.event(shown.Number, string(ev.Kind), marshal(ev))
+		f.out.event(shown.Number, string(ev.Kind), httpjson.Marshal(ev))
 		f.sent.Store(true)
 		switch ev.Kind {
 		case orchestrator.TurnSettled, orchestrator.TurnFailed, orchestrator.TurnSuspended:

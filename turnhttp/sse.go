@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 )
 
 const (
@@ -85,7 +87,7 @@ func (e *sender) send(text string) {
 		streaming(e.w.Header())
 		text = "retry: 1000\n\n" + text
 	}
-	_ = e.rc.SetWriteDeadline(time.Now().Add(writePatience))
+	_ = e.rc.SetWriteDeadline(time.Now().Add(httpjson.WritePatience))
 	_, err := e.w.Write([]byte(text))
 	if err == nil {
 		err = e.rc.Flush()
@@ -104,7 +106,7 @@ func (e *sender) send(text string) {
 func streaming(h http.Header) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // a proxy must not collect events
-	guard(h)
+	httpjson.Guard(h)
 }
 
 // settle reports whether the status is still to be chosen. Then nothing is sent any more.

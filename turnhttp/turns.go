@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -25,11 +26,24 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, to target) 
 	if err != nil {
 		return unreadBody(err)
 	}
-	arrived(w)
+	httpjson.Arrived(w)
 	if in.RequestID = cmp.Or(key, in.RequestID, rand.Text()); strings.HasPrefix(in.RequestID, keysOfAnswers) {
 		return errReservedKey
 	}
 	in.Origin, in.By = orchestrator.FromUser, string(to.actor)
+	if s.Arrived != nil {
+		_, err := ask("Options.Arrived", func() (none struct{}, err error) {
+			return none, s.Arrived(r.Context(), to.session, in)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if prefers(r, respondAsync) {
+		if accepted, err := s.accept(w, r, to.session, in); accepted {
+			return err
+		}
+	}
 	return s.run(w, r, call[S]{session: to.session, input: in, end: unchanged[S]})
 }
 
@@ -98,7 +112,7 @@ func (s *server[S]) replyTurn(w http.ResponseWriter, res *orchestrator.Result[S]
 }
 
 func (s *server[S]) postResume(w http.ResponseWriter, r *http.Request, to target) error {
-	if err := checkType(r); err != nil { // also without a body: a page of another origin may not send this
+	if err := httpjson.CheckType(r); err != nil { // also without a body: a page of another origin may not send this
 		return err
 	}
 	ctx, cancel := s.finish(r)
@@ -113,25 +127,31 @@ func (s *server[S]) postResume(w http.ResponseWriter, r *http.Request, to target
 	return s.replyTurn(w, res)
 }
 
+func (s *server[S]) postUnpark(w http.ResponseWriter, r *http.Request, to target) error {
+	if err := httpjson.CheckType(r); err != nil {
+		return err
+	}
+	ctx, cancel := s.finish(r)
+	defer cancel()
+	unparked, err := s.bot.Unpark(ctx, to.session)
+	if err != nil {
+		return err
+	}
+	return reply(w, map[string]bool{"unparked": unparked})
+}
+
 // empty writes 204.
 func empty(w http.ResponseWriter) error {
-	allowWrite(w)
-	guard(w.Header())
+	httpjson.AllowWrite(w)
+	httpjson.Guard(w.Header())
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 func (s *server[S]) postAbandon(w http.ResponseWriter, r *http.Request, to target) error {
-	all, err := body(w, r, "run")
+	run, err := runOf(w, r)
 	if err != nil {
 		return err
-	}
-	run, err := text(all, "run")
-	if err != nil {
-		return err
-	}
-	if run == "" {
-		return errBadRequest.because("The member run is missing.")
 	}
 	ctx, cancel := s.finish(r)
 	defer cancel()

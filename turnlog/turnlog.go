@@ -83,6 +83,9 @@ type StartedState struct {
 	Actor string // the orchestrator
 	Slot  string // the key of the session: see lock.Key
 
+	// Kind is the kind of the input; "" if it has none.
+	Kind string
+
 	// Messages are the input, as package message writes messages. Data is the Data of the input, if it has any.
 	Messages []json.RawMessage
 	Data     json.RawMessage
@@ -97,16 +100,17 @@ type StartedState struct {
 type startedJSON struct {
 	Actor     string            `json:"actorId"`
 	Slot      string            `json:"slotKey"`
+	Kind      string            `json:"kind,omitempty"`
 	Messages  []json.RawMessage `json:"messages"`
 	Data      json.RawMessage   `json:"data,omitempty"`
 	Cut       string            `json:"cut,omitempty"`
 	ExpiresAt *string           `json:"expiresAt"`
 }
 
-// MarshalJSON returns an object with the members actorId, slotKey, messages and expiresAt, and data and cut if there
-// are any.
+// MarshalJSON returns an object with the members actorId, slotKey, messages and expiresAt, and kind, data and cut if
+// there are any.
 func (s StartedState) MarshalJSON() ([]byte, error) {
-	doc := startedJSON{Actor: s.Actor, Slot: s.Slot, Messages: s.Messages, Data: s.Data, Cut: s.Cut}
+	doc := startedJSON{Actor: s.Actor, Slot: s.Slot, Kind: s.Kind, Messages: s.Messages, Data: s.Data, Cut: s.Cut}
 	if doc.Messages == nil {
 		doc.Messages = []json.RawMessage{}
 	}
@@ -124,7 +128,8 @@ func (s *StartedState) UnmarshalJSON(doc []byte) error {
 		return err
 	}
 	*s = StartedState{
-		Actor: stored.Actor, Slot: stored.Slot, Messages: stored.Messages, Data: stored.Data, Cut: stored.Cut,
+		Actor: stored.Actor, Slot: stored.Slot, Kind: stored.Kind, Messages: stored.Messages, Data: stored.Data,
+		Cut: stored.Cut,
 	}
 	if stored.ExpiresAt != nil {
 		at, err := time.Parse(TimeFormat, *stored.ExpiresAt)

@@ -202,7 +202,7 @@ func TestOtherJSON(t *testing.T) {
 
 func TestStatesAreJSON(t *testing.T) {
 	started := turnlog.StartedState{
-		Actor: "support", Slot: "support/s1", Messages: []json.RawMessage{json.RawMessage(`{"role":"user"}`)},
+		Actor: "support", Slot: "support/s1", Kind: "say", Messages: []json.RawMessage{json.RawMessage(`{"role":"user"}`)},
 		Data: json.RawMessage(`[1]`), Cut: "too heavy", ExpiresAt: at(5),
 	}
 	settled := turnlog.SettledState{TurnState: turnlog.Complete, Respond: json.RawMessage(`{"n":1}`), Reason: "so"}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
@@ -23,11 +24,19 @@ type StartOptions struct {
 	// status. With another input it is ErrKeyReused. A key lives as long as its run is kept.
 	IdempotencyKey string
 
+	// Group names what the run is for, as a customer. A Limit of the workflow may bound the runs of each group.
+	Group string
+
 	// Version is fixed at the start. 0 means the greatest version that a living engine has registered, else the
 	// greatest that was started before, else 1.
 	Version       int
 	RetentionDays int           // 0 means 30; capped by the store's option
 	Delay         time.Duration // until it is due
+
+	// Debounce lets the start replace an earlier one with its IdempotencyKey, as long as that run has not begun: the
+	// run gets this input, and is due after this Delay. If the run has begun or is over, this start is a new run, and
+	// has the key. So of many starts in a row, the last one counts.
+	Debounce bool
 }
 
 // Start starts a run. input is encoded as JSON. The run is durable on return.
@@ -40,8 +49,8 @@ func (c *Client) Start(ctx context.Context, workflow string, input any, o *Start
 		return Started{}, err
 	}
 	started, err := c.front.Start(ctx, []NewRun{{
-		ID: NewID(), Workflow: workflow, Version: o.Version, Input: in, Key: o.IdempotencyKey,
-		RetentionDays: o.RetentionDays, Delay: o.Delay,
+		ID: NewID(), Workflow: workflow, Version: o.Version, Input: in, Key: o.IdempotencyKey, Group: o.Group,
+		RetentionDays: o.RetentionDays, Delay: o.Delay, Debounce: o.Debounce,
 	}})
 	if err != nil {
 		return Started{}, err
@@ -102,10 +111,17 @@ func (c *Client) SignalFirst(
 	return "", fmt.Errorf("%w: no run of workflow %q waits for this %q", ErrNotFound, workflow, event)
 }
 
-// Cancel ends a run. The context of a step that runs is cancelled at once, in any process. A result that comes
-// later is kept as a Late row. Of a run that is over, Cancel changes nothing and returns Over.
+// Cancel ends a run, and its children with it. The context of a step that runs is cancelled at once, in any process. A
+// result that comes later is kept as a Late row. Of a run that is over, Cancel changes nothing and returns Over.
 func (c *Client) Cancel(ctx context.Context, run string) (Receipt, error) {
-	return c.send(ctx, Message{Run: run, Action: Cancel})
+	receipt, err := c.send(ctx, Message{Run: run, Action: Cancel})
+	if receipt == Applied && strings.Contains(run, ".") { // else it is no child: NewID has no dots
+		r, err := c.Get(ctx, run)
+		if err == nil && r.Parent != "" {
+			_, _ = c.send(ctx, ChildOver(r.Parent, run)) // without it the parent looks later
+		}
+	}
+	return receipt, err
 }
 
 // Pause holds a run until Resume. A step that runs is cancelled, and is called again after Resume.
@@ -118,10 +134,105 @@ func (c *Client) Resume(ctx context.Context, run string) (Receipt, error) {
 	return c.send(ctx, Message{Run: run, Action: Resume})
 }
 
+// applied is how many runs ApplyAll changes in one call of the store.
+const applied = 256
+
+// ApplyAll cancels, pauses or resumes the runs that q selects and that are running, and returns how many it has
+// changed. It leaves alone what is paused already, or not held. A child that is cancelled with its parent may count for
+// itself or not. A run that is damaged is changed too. Runs are changed in groups: after an error, changed says how
+// many there were, and ApplyAll may be called again.
+func (c *Client) ApplyAll(ctx context.Context, a Action, q Query) (changed int, err error) {
+	if a != Cancel && a != Pause && a != Resume {
+		return 0, fmt.Errorf("%w: action %q for many runs", ErrInvalid, a)
+	}
+	if q.Status != "" && q.Status != Running {
+		return 0, q.Validate()
+	}
+	q.Status = Running
+	var group []Run
+	for r, err := range c.front.Runs(ctx, q) {
+		if _, damaged := errors.AsType[*DamagedError](err); err != nil && !damaged {
+			return changed, err
+		}
+		if a == Pause && r.Hold == Paused || a == Resume && r.Hold == "" {
+			continue
+		}
+		if group = append(group, r); len(group) < applied {
+			continue
+		}
+		n, err := c.apply(ctx, a, group)
+		if changed += n; err != nil {
+			return changed, err
+		}
+		group = group[:0]
+	}
+	n, err := c.apply(ctx, a, group)
+	return changed + n, err
+}
+
+// apply gives an action to runs, and tells the parents of those that are cancelled.
+func (c *Client) apply(ctx context.Context, a Action, runs []Run) (changed int, err error) {
+	messages := make([]Message, len(runs))
+	for i, r := range runs {
+		messages[i] = Message{Run: r.ID, Action: a}
+	}
+	receipts, err := c.front.Send(ctx, messages)
+	if err != nil || len(runs) == 0 {
+		return 0, err
+	}
+	var over []Message
+	for i, r := range runs {
+		if receipts[i] != Applied {
+			continue
+		}
+		if changed++; a == Cancel && r.Parent != "" {
+			over = append(over, ChildOver(r.Parent, r.ID))
+		}
+	}
+	if len(over) > 0 {
+		_, _ = c.front.Send(ctx, over) // without it the parents look later
+	}
+	return changed, nil
+}
+
+// Rewind takes a run that is running, held or failed back to before a step, and lets it go on from there. What the
+// journal has from that step on is gone: also steps of other branches that had started after it. A signal that one of
+// them had taken lies in the mailbox again. A child that one of them had started is cancelled. Of a run that is
+// completed or cancelled, Rewind changes nothing and returns Over: see Fork. A step that the journal does not have is
+// ErrNotFound.
+func (c *Client) Rewind(ctx context.Context, run, from string) (Receipt, error) {
+	return c.send(ctx, Message{Run: run, Action: Rewind, Event: from})
+}
+
+// Fork starts a new run of the same workflow, version, input and group. It begins with a copy of what had ended before
+// a step of the run, in the step's branch and in others, and goes on from there. The run itself stays as it is; it may
+// be running. The new run has an empty mailbox, no key, no parent and children of its own. A step that the journal does
+// not have is ErrNotFound.
+func (c *Client) Fork(ctx context.Context, run, from string) (Started, error) {
+	r, err := c.Get(ctx, run)
+	if err != nil {
+		return Started{}, err
+	}
+	started, err := c.front.Start(ctx, []NewRun{{
+		ID: NewID(), Workflow: r.Workflow, Version: r.Version, Input: r.Input, Group: r.Group,
+		RetentionDays: r.RetentionDays, From: run, FromStep: from,
+	}})
+	if errors.Is(err, ErrNotFound) {
+		return Started{}, fmt.Errorf("%w: %q, or its step %q", err, run, from)
+	}
+	if err != nil {
+		return Started{}, err
+	}
+	return started[0], nil
+}
+
 func (c *Client) send(ctx context.Context, m Message) (Receipt, error) {
 	receipts, err := c.front.Send(ctx, []Message{m})
 	if err != nil {
 		return "", err
+	}
+	if receipts[0] == Unknown && m.Action == Rewind {
+		return Unknown, fmt.Errorf("%w: %q, or its step %q", ErrNotFound, m.Run, m.Event)
 	}
 	if receipts[0] == Unknown {
 		return Unknown, fmt.Errorf("%w: %q", ErrNotFound, m.Run)

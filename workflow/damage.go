@@ -50,6 +50,16 @@ func (s *Step) Intact(run string) error {
 	return nil
 }
 
+// Intact returns a *DamagedError unless a store wrote the subscription. It is for authors of a store.
+func (s *Subscription) Intact() error {
+	if err := s.Validate(); err != nil {
+		return DamagedError{
+			What: "subscription", ID: s.ID, Remedy: "repair or delete its row; until then nothing is published",
+		}.Because(err)
+	}
+	return nil
+}
+
 // inTime returns an error for a time of which no clock of a store tells.
 func inTime(t time.Time) error {
 	if year := t.Year(); year < 1970 || year > 9999 {

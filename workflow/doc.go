@@ -17,6 +17,11 @@
 // has come, the store refuses with [ErrMail], and the owner looks again. So no signal is lost, and of a signal and a
 // timeout one wins.
 //
+// # Families
+//
+// A run may have a parent. A start of a child holds the parent's row until it commits, and is refused if the parent is
+// over. A cancel ends the descendants in its transaction, after it has its run: so no child escapes it.
+//
 // # Lost answers
 //
 // Every call may be repeated. Start with the same ids adds nothing, and a message with the same id counts once. If an
@@ -32,9 +37,9 @@
 // # Errors
 //
 //	ErrInvalid    no store takes the argument
-//	ErrNotFound   there is no such run
+//	ErrNotFound   there is no such run, parent or step
 //	ErrKeyReused  the key was used with another input
-//	ErrOver       the run is over
+//	ErrOver       the run, or the parent of a run to be started, is over
 //	ErrMail       a signal has come since its owner looked
 //	ErrAborted    the transaction of a step has certainly not committed, because of what it did
 //	ErrSchema, ErrDamaged, ErrRefused and lock.ErrFenced  as in all contracts; see package store

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,11 +29,14 @@ type Memory struct {
 	processes
 	home
 
-	mu     sync.Mutex // protects following fields
-	runs   map[string]*memoryRun
-	keys   map[[2]string]*memoryRun
-	beaten map[string]time.Time
-	noted  map[Definition]map[string]time.Time // when each process noted it
+	mu       sync.Mutex // protects following fields
+	runs     map[string]*memoryRun
+	keys     map[[2]string]*memoryRun
+	children map[string]map[string]*memoryRun // of each run, by id
+	beaten   map[string]time.Time
+	noted    map[Definition]map[string]time.Time // when each process noted it
+	limits   map[string]bucket                   // by workflow
+	topics   map[string]Subscription
 
 	listening sync.Mutex // protects following fields
 	listeners map[int]func(Note)
@@ -50,6 +54,12 @@ var (
 	_ lock.Beater = (*Memory)(nil)
 	_ lock.Raiser = (*Memory)(nil)
 )
+
+// A bucket has the tokens of a workflow with a limit, as of a time.
+type bucket struct {
+	tokens float64
+	at     time.Time
+}
 
 // A memoryRun is a run with what no reader sees.
 type memoryRun struct {
@@ -75,6 +85,9 @@ func (m *Memory) open() {
 	if m.runs == nil {
 		m.runs, m.keys = make(map[string]*memoryRun), make(map[[2]string]*memoryRun)
 		m.beaten, m.noted = make(map[string]time.Time), make(map[Definition]map[string]time.Time)
+		m.children = make(map[string]map[string]*memoryRun)
+		m.limits = make(map[string]bucket)
+		m.topics = make(map[string]Subscription)
 	}
 }
 
@@ -106,20 +119,65 @@ func (m *Memory) Start(ctx context.Context, runs []NewRun) ([]Started, error) {
 		n := &runs[i]
 		r := cmp.Or(m.runs[n.ID], m.keys[[2]string{n.Workflow, n.Key}])
 		if r == nil {
+			if err := m.admit(n); err != nil {
+				return nil, err
+			}
+		}
+		if r == nil || n.Debounce && r.ID != n.ID {
 			continue
 		}
-		if !equal(r.Input, n.Input) || r.Workflow != n.Workflow {
+		if !n.Debounce && !equal(r.Input, n.Input) || r.Workflow != n.Workflow {
 			return nil, ErrKeyReused
 		}
 		started[i] = Started{ID: r.ID, Version: r.Version, Status: r.Status}
 	}
 	for i := range runs {
 		if started[i].ID == "" {
+			if r := m.debounce(&runs[i]); r != nil {
+				started[i] = Started{ID: r.ID, Version: r.Version, Status: Running}
+				continue
+			}
 			r := m.add(&runs[i])
 			started[i] = Started{ID: r.ID, Version: r.Version, Status: Running, New: true}
 		}
 	}
 	return started, nil
+}
+
+// admit refuses a run whose parent is not running, or that begins at a step which is not there. The caller holds mu.
+func (m *Memory) admit(n *NewRun) error {
+	if n.From != "" {
+		if from := m.runs[n.From]; from == nil || from.steps[n.FromStep].Name == "" {
+			return ErrNotFound
+		}
+	}
+	if n.Parent == "" {
+		return nil
+	}
+	switch parent := m.runs[n.Parent]; {
+	case parent == nil:
+		return ErrNotFound
+	case parent.Status != Running:
+		return ErrOver
+	}
+	return nil
+}
+
+// debounce moves the run that has the key of a debounced start, and returns it. If the run has begun or is over, it
+// loses its key, and debounce returns nil. The caller holds mu.
+func (m *Memory) debounce(n *NewRun) *memoryRun {
+	r := m.keys[[2]string{n.Workflow, n.Key}]
+	switch {
+	case !n.Debounce || r == nil:
+		return nil
+	case r.Status != Running || r.fence.Nonce != "":
+		r.Key = ""
+		return nil
+	}
+	if r.Input = document(n.Input); !r.forever {
+		r.Due = now().Add(n.Delay)
+	}
+	return r
 }
 
 // add adds a run. The caller holds mu.
@@ -128,7 +186,7 @@ func (m *Memory) add(n *NewRun) *memoryRun {
 	r := &memoryRun{
 		Run: Run{
 			ID: n.ID, Workflow: n.Workflow, Version: cmp.Or(n.Version, m.version(n.Workflow)), Status: Running,
-			Input: document(n.Input), Key: n.Key, Started: at, Owner: n.Owner,
+			Input: document(n.Input), Key: n.Key, Parent: n.Parent, Group: n.Group, Started: at, Owner: n.Owner,
 			RetentionDays: retention.Days(n.RetentionDays, retention.MostDays(m.MaxAge)),
 		},
 		fence: n.Fence, since: at, crashed: -1, steps: make(map[string]Step), taken: make(map[string]bool),
@@ -136,9 +194,19 @@ func (m *Memory) add(n *NewRun) *memoryRun {
 	if n.Owner == "" {
 		r.Due = at.Add(n.Delay)
 	}
+	if n.From != "" {
+		r.fence.Epoch = 1 // its first owner has to read the journal
+		r.steps = m.runs[n.From].before(n.FromStep)
+	}
 	m.runs[n.ID] = r
 	if n.Key != "" {
 		m.keys[[2]string{n.Workflow, n.Key}] = r
+	}
+	if n.Parent != "" {
+		if m.children[n.Parent] == nil {
+			m.children[n.Parent] = make(map[string]*memoryRun)
+		}
+		m.children[n.Parent][n.ID] = r
 	}
 	return r
 }
@@ -197,6 +265,9 @@ func (m *Memory) selected(q *Query) []Run {
 		if q.Event != "" {
 			return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.ID, b.ID))
 		}
+		if q.KeyPrefix != "" {
+			return cmp.Compare(b.Key, a.Key)
+		}
 		return newer(&a.Run, &b.Run)
 	})
 	if q.Limit > 0 && len(all) > q.Limit {
@@ -218,9 +289,10 @@ func newer(a, b *Run) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Comp
 
 func (r *memoryRun) fits(q *Query) bool {
 	return (q.ID == "" || r.ID == q.ID) && (q.Workflow == "" || r.Workflow == q.Workflow) &&
-		(q.Status == "" || r.Status == q.Status) && !r.Started.Before(q.Since) &&
+		(q.Status == "" || r.Status == q.Status) && (q.Parent == "" || r.Parent == q.Parent) &&
+		!r.Started.Before(q.Since) &&
 		(q.Until.IsZero() || r.Started.Before(q.Until)) && Contains(r.Input, q.Input) &&
-		(q.After == nil || newer(q.After, &r.Run) < 0) &&
+		(q.After == nil || newer(q.After, &r.Run) < 0) && strings.HasPrefix(r.Key, q.KeyPrefix) &&
 		(q.Event == "" || r.waits() && r.Event == q.Event && Contains(document(q.Payload), r.match))
 }
 
@@ -264,20 +336,62 @@ func (m *Memory) journal(run string) []Step {
 }
 
 // Counts implements Front.
-func (m *Memory) Counts(ctx context.Context) (map[string]map[Status]int, error) {
-	if err := ctxcause.Of(ctx); err != nil {
+func (m *Memory) Counts(ctx context.Context, of ...Status) (map[string]map[Status]int, error) {
+	if err := cmp.Or(ValidateStatuses(of), ctxcause.Of(ctx)); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	counts := make(map[string]map[Status]int)
 	for _, r := range m.runs {
+		if len(of) > 0 && !slices.Contains(of, r.Status) {
+			continue
+		}
 		if counts[r.Workflow] == nil {
 			counts[r.Workflow] = make(map[Status]int)
 		}
 		counts[r.Workflow][r.Status]++
 	}
 	return counts, nil
+}
+
+// Subscribe implements Subscriptions.
+func (m *Memory) Subscribe(ctx context.Context, s Subscription) error {
+	if err := cmp.Or(s.Validate(), ctxcause.Of(ctx)); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open()
+	switch old, ok := m.topics[s.ID]; {
+	case ok && old != s:
+		return ErrKeyReused
+	case !ok && len(m.topics) >= MaxSubscriptions:
+		return ErrSubscriptions
+	}
+	m.topics[s.ID] = s
+	return nil
+}
+
+// Unsubscribe implements Subscriptions.
+func (m *Memory) Unsubscribe(ctx context.Context, id string) error {
+	if err := cmp.Or(ValidateSubscription(id), ctxcause.Of(ctx)); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.topics, id)
+	return nil
+}
+
+// Subscriptions implements Subscriptions.
+func (m *Memory) Subscriptions(ctx context.Context) ([]Subscription, error) {
+	if err := ctxcause.Of(ctx); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Values(m.topics), func(a, b Subscription) int { return cmp.Compare(a.ID, b.ID) }), nil
 }
 
 // Sweep implements Store.
@@ -294,6 +408,8 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (deleted int, err error) 
 			if (limit == 0 || deleted < limit) && at.Sub(r.Completed) > time.Duration(r.RetentionDays)*24*time.Hour {
 				delete(m.runs, id)
 				delete(m.keys, [2]string{r.Workflow, r.Key})
+				delete(m.children[r.Parent], id)
+				delete(m.children, id)
 				deleted++
 			}
 		case r.Owner == "" && r.Hold == "" && !r.forever && at.Sub(r.Due) > UnknownAfter && m.unknown(r, at):
@@ -349,6 +465,7 @@ func (m *Memory) Listen(ctx context.Context, hear func(Note)) {
 	me := m.listener
 	m.listeners[me] = hear
 	m.listening.Unlock()
+	hear(Note{}) // what was told until now, hear has not heard
 	<-ctx.Done()
 	m.listening.Lock()
 	delete(m.listeners, me)

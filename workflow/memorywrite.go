@@ -3,6 +3,7 @@ package workflow
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -23,6 +24,7 @@ func (m *Memory) Claim(ctx context.Context, q ClaimRequest) (claimed []Claimed, 
 	if q.Lease > 0 {
 		m.note(&q, at)
 	}
+	limits := m.admissions(&q, at)
 	runs := slices.SortedFunc(maps.Values(m.runs), func(a, b *memoryRun) int {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID))
 	})
@@ -39,16 +41,49 @@ func (m *Memory) Claim(ctx context.Context, q ClaimRequest) (claimed []Claimed, 
 		if len(claimed) == q.Limit || !m.claimable(r, &q, at) || m.crash(r, &q) {
 			continue
 		}
+		if a := limits[r.Workflow]; a != nil && !a.Admit(r.Group, r.fence.Nonce != "") {
+			continue
+		}
 		r.fence = lock.Fence{Epoch: r.fence.Epoch + 1, Nonce: q.Nonce}
 		r.Owner, r.Hold, r.Error, r.Event, r.match, r.Due, r.since = q.Process, "", "", "", nil, time.Time{}, at
 		c := Claimed{r.Run, r.fence, r.mail, at}
-		c.Input = slices.Clone(c.Input)
+		c.Input, c.Group = slices.Clone(c.Input), ""
 		claimed = append(claimed, c)
+	}
+	for name, a := range limits {
+		if a.PerSecond > 0 {
+			m.limits[name] = bucket{a.Tokens, at}
+		}
+		if wait := a.Next(a.Tokens); a.HeldBack && (next == 0 || wait < next) {
+			next = wait
+		}
 	}
 	if len(claimed) == q.Limit {
 		next = 0
 	}
 	return claimed, next, nil
+}
+
+// admissions returns what the limits of a claim of runs that are due admit. The caller holds mu.
+func (m *Memory) admissions(q *ClaimRequest, at time.Time) map[string]*Admission {
+	if !q.plain() || len(q.Limits) == 0 {
+		return nil
+	}
+	all := make(map[string]*Admission, len(q.Limits))
+	for name, l := range q.Limits {
+		b, ok := m.limits[name]
+		if !ok {
+			b.tokens = l.Most()
+		}
+		all[name] = &Admission{Limit: l, Tokens: l.Filled(b.tokens, at.Sub(b.at)), Groups: make(map[string]int)}
+	}
+	for _, r := range m.runs {
+		if a := all[r.Workflow]; a != nil && r.Owner != "" {
+			a.Owned++
+			a.Groups[r.Group]++
+		}
+	}
+	return all
 }
 
 // note notes the definitions that a living process has. The caller holds mu.
@@ -213,8 +248,11 @@ func (m *Memory) Send(ctx context.Context, messages []Message) ([]Receipt, error
 	for i := range messages {
 		msg := &messages[i]
 		switch r := m.runs[msg.Run]; {
-		case r == nil:
+		case r == nil, msg.Action == Rewind && r.steps[msg.Event].Name == "":
 			receipts[i] = Unknown
+		case msg.Action == Rewind && (r.Status == Running || r.Status == Failed):
+			receipts[i] = Applied
+			notes = append(notes, m.rewind(r, msg.Event)...)
 		case r.Status != Running:
 			receipts[i] = Over
 		case msg.Action == Signal:
@@ -224,9 +262,62 @@ func (m *Memory) Send(ctx context.Context, messages []Message) ([]Receipt, error
 		default:
 			receipts[i] = Applied
 			notes = append(notes, r.control(msg.Action))
+			if msg.Action == Cancel {
+				notes = append(notes, m.cancelChildren(msg.Run)...)
+			}
 		}
 	}
 	return receipts, nil
+}
+
+// before returns a copy of what has ended before a step, without the signals that have ended waits.
+func (r *memoryRun) before(step string) map[string]Step {
+	from, steps := r.steps[step], make(map[string]Step)
+	for name, st := range r.steps {
+		if st.Before(&from) && (st.Outcome == Done || st.Outcome == TimedOut || st.Outcome == Broken) {
+			st.Signal = ""
+			steps[name] = st
+		}
+	}
+	return steps
+}
+
+// rewind takes the run back to before a step. The caller holds mu.
+func (m *Memory) rewind(r *memoryRun, step string) (notes []Note) {
+	from, known := r.steps[step], make(map[string]bool)
+	for name, st := range r.steps {
+		switch {
+		case !st.Before(&from):
+			delete(r.steps, name)
+			delete(r.taken, st.Signal)
+		case st.Kind == KindChild && st.Outcome == Open:
+			known[string(st.Output)] = true
+		}
+	}
+	r.Status, r.Hold, r.Error, r.Output, r.Completed, r.Due = Running, "", "", nil, time.Time{}, now()
+	r.Owner, r.Event, r.match, r.fence.Epoch = "", "", nil, r.fence.Epoch+1
+	r.crashes, r.crashed, r.forever = 0, -1, false
+	for id, c := range m.children[r.ID] {
+		if doc, _ := json.Marshal(id); known[string(doc)] {
+			continue
+		}
+		if c.Status == Running {
+			notes = append(notes, c.control(Cancel))
+		}
+		notes = append(notes, m.cancelChildren(id)...)
+	}
+	return append(notes, Note{Run: r.ID}, Note{})
+}
+
+// cancelChildren cancels the descendants of a run that are running. The caller holds mu.
+func (m *Memory) cancelChildren(run string) (notes []Note) {
+	for id, r := range m.children[run] {
+		if r.Status == Running {
+			notes = append(notes, r.control(Cancel))
+		}
+		notes = append(notes, m.cancelChildren(id)...)
+	}
+	return notes
 }
 
 // control cancels, pauses or resumes the run.

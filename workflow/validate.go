@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/valid"
 )
@@ -60,6 +61,16 @@ func ValidateStepName(name string) error {
 	return nil
 }
 
+// ValidateStatuses checks the statuses of Counts.
+func ValidateStatuses(all []Status) error {
+	for _, s := range all {
+		if !s.Known() {
+			return fmt.Errorf("%w: status %.60q is none of running, completed, failed and cancelled", ErrInvalid, s)
+		}
+	}
+	return nil
+}
+
 // ValidateRun checks the id of a run.
 func ValidateRun(id string) error { return valid.ID("run", id) }
 
@@ -74,7 +85,8 @@ func ValidateEvent(event string) error {
 // Validate checks a run to be started.
 func (n *NewRun) Validate() error {
 	err := cmp.Or(ValidateRun(n.ID), ValidateName(n.Workflow), valid.Document("input", n.Input, MaxValue),
-		valid.Optional("key", n.Key), valid.Optional("owner", n.Owner))
+		valid.Optional("key", n.Key), valid.Optional("group", n.Group), valid.Optional("owner", n.Owner),
+		valid.Optional("parent", n.Parent))
 	switch {
 	case err != nil:
 		return err
@@ -84,10 +96,16 @@ func (n *NewRun) Validate() error {
 		return fmt.Errorf("%w: retention of %d days", ErrInvalid, n.RetentionDays)
 	case n.Delay < 0 || n.Delay > MaxDelay:
 		return fmt.Errorf("%w: delay of %v", ErrInvalid, n.Delay)
+	case n.Debounce && (n.Key == "" || n.Parent != "" || n.From != ""):
+		return fmt.Errorf("%w: a debounced start without a key, or of a child or a fork", ErrInvalid)
+	case n.From != "" && (n.Parent != "" || n.Owner != ""):
+		return fmt.Errorf("%w: From, and a parent or an owner", ErrInvalid)
+	case n.From != "" || n.FromStep != "":
+		return cmp.Or(ValidateRun(n.From), ValidateStepName(n.FromStep))
 	case n.Owner == "":
 		return nil
-	case n.Delay != 0:
-		return fmt.Errorf("%w: an owner and a delay", ErrInvalid)
+	case n.Delay != 0 || n.Debounce:
+		return fmt.Errorf("%w: an owner, and a delay or a debounced start", ErrInvalid)
 	}
 	return valid.Fence(n.Fence)
 }
@@ -95,7 +113,8 @@ func (n *NewRun) Validate() error {
 // ValidateStart checks the arguments of Start.
 func ValidateStart(runs []NewRun) error {
 	ids, keys := make(map[string]bool, len(runs)), make(map[[2]string]bool)
-	return batch(runs, func(n *NewRun) error {
+	others := make(map[string]bool)
+	err := batch(runs, func(n *NewRun) error {
 		if err := n.Validate(); err != nil {
 			return err
 		}
@@ -103,9 +122,15 @@ func ValidateStart(runs []NewRun) error {
 		if ids[n.ID] || n.Key != "" && keys[key] {
 			return fmt.Errorf("%w: run %q or its key twice", ErrInvalid, n.ID)
 		}
-		ids[n.ID], keys[key] = true, true
+		ids[n.ID], keys[key], others[n.Parent], others[n.From] = true, true, true, true
 		return nil
 	})
+	for other := range others {
+		if err == nil && ids[other] {
+			err = fmt.Errorf("%w: run %q, and a child or a fork of it in one call", ErrInvalid, other)
+		}
+	}
+	return err
 }
 
 // Validate checks a message.
@@ -116,6 +141,8 @@ func (m *Message) Validate() error {
 	switch m.Action {
 	case Cancel, Pause, Resume:
 		return nil
+	case Rewind:
+		return ValidateStepName(m.Event)
 	case Signal:
 		return cmp.Or(valid.ID("signal", m.ID), ValidateEvent(m.Event), valid.Document("payload", m.Payload, MaxValue))
 	}
@@ -127,15 +154,18 @@ func ValidateSend(messages []Message) error { return batch(messages, (*Message).
 
 // Validate checks a query.
 func (q *Query) Validate() error {
-	err := cmp.Or(valid.Optional("run", q.ID), valid.Document("input", q.Input, MaxValue),
-		valid.Document("payload", q.Payload, MaxValue))
+	err := cmp.Or(valid.Optional("run", q.ID), valid.Optional("parent", q.Parent),
+		valid.Document("input", q.Input, MaxValue), valid.Document("payload", q.Payload, MaxValue),
+		valid.Optional("key", q.KeyPrefix))
 	switch {
 	case err != nil:
 		return err
+	case q.KeyPrefix != "" && (q.Workflow == "" || q.ID != "" || q.After != nil || q.Event != ""):
+		return fmt.Errorf("%w: a query with KeyPrefix has a Workflow, and no ID, After or Event", ErrInvalid)
 	case q.Workflow != "" && !workflowName.MatchString(q.Workflow):
 		return ValidateName(q.Workflow)
 	case q.Status != "" && !q.Status.Known():
-		return fmt.Errorf("%w: status %q", ErrInvalid, q.Status)
+		return ValidateStatuses([]Status{q.Status})
 	case q.Limit < 0:
 		return fmt.Errorf("%w: limit %d", ErrInvalid, q.Limit)
 	case outlandish(q.Since) || outlandish(q.Until):
@@ -150,6 +180,23 @@ func (q *Query) Validate() error {
 		return ValidateRun(q.After.ID)
 	}
 	return nil
+}
+
+// KeysEnd returns the least text that is greater than every key with the KeyPrefix of q, and "" if there is none. It is
+// for authors of a store.
+func (q *Query) KeysEnd() string {
+	end := []rune(q.KeyPrefix)
+	for len(end) > 0 {
+		last := &end[len(end)-1]
+		if *last++; *last == 0xD800 { // surrogates are no text
+			*last = 0xE000
+		}
+		if *last <= utf8.MaxRune {
+			return string(end)
+		}
+		end = end[:len(end)-1]
+	}
+	return ""
 }
 
 // outlandish reports whether not every store can keep a time.
@@ -183,6 +230,11 @@ func (r *ClaimRequest) Validate() error {
 		}
 		if d.Version < 1 || d.Version > maxVersion {
 			return fmt.Errorf("%w: version %d", ErrInvalid, d.Version)
+		}
+	}
+	for name, l := range r.Limits {
+		if err := cmp.Or(ValidateName(name), l.Validate()); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -244,7 +296,7 @@ func (s *Step) validate() error {
 		return fmt.Errorf("%w: step %q took %v, for %v, until %v", ErrInvalid, s.Name, s.Took, s.For, s.Until)
 	}
 	switch s.Kind {
-	case KindStep, KindSleep, KindWait, KindPatch:
+	case KindStep, KindSleep, KindWait, KindChild, KindPatch:
 	default:
 		return fmt.Errorf("%w: kind %q", ErrInvalid, s.Kind)
 	}

@@ -129,7 +129,7 @@ func writes() []bound {
 func date(year int) time.Time { return time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC) }
 
 func TestValidate(t *testing.T) {
-	for _, c := range slices.Concat(names(), starts(), writes()) {
+	for _, c := range slices.Concat(names(), starts(), writes(), subscriptions()) {
 		if good := c.err == nil; good != c.good || !good && !errors.Is(c.err, workflow.ErrInvalid) {
 			t.Errorf("%s: %v, want it taken: %t", c.name, c.err, c.good)
 		}

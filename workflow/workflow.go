@@ -4,13 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Status is how far a run has come. Only Running changes.
+// A Status is how far a run has come. Only Running changes, and Failed by a Rewind.
 type Status string
 
 // The statuses.
@@ -24,7 +25,7 @@ const (
 // Known reports whether a store takes s.
 func (s Status) Known() bool { return s == Running || s.Over() }
 
-// Over reports whether a run with the status changes no more.
+// Over reports whether a run with the status goes on no more by itself.
 func (s Status) Over() bool { return s == Completed || s == Failed || s == Cancelled }
 
 // A Hold says why a run that is Running does not go on by itself. Resume lets it go on.
@@ -56,7 +57,9 @@ type Run struct {
 
 	// Key is the idempotency key of the start; "" if there is none.
 	Key           string
-	RetentionDays int // fixed at the start
+	Parent        string // the run that has started it, and with which it is cancelled; "" if there is none
+	Group         string // of the start, for Limit.EachGroup; "" if there is none
+	RetentionDays int    // fixed at the start
 
 	Started   time.Time
 	Completed time.Time // zero while it runs
@@ -66,6 +69,16 @@ type Run struct {
 
 	// Event is the event that the run waits for: "" if there is none, and AnyEvent if there are several.
 	Event string
+}
+
+// ChildEvent is the event that tells a run that one of its children is over. The payload is the id of the child. The
+// run looks at the child then: the event itself counts for nothing.
+const ChildEvent = "workflow.child"
+
+// ChildOver returns the message that tells a run that one of its children is over. It is for authors of an engine.
+func ChildOver(parent, child string) Message {
+	payload, _ := json.Marshal(child)
+	return Message{Run: parent, Action: Signal, ID: NewID(), Event: ChildEvent, Payload: payload}
 }
 
 // AnyEvent is the Entry.Event of a run with several waits. Any signal makes it due.
@@ -79,6 +92,7 @@ const (
 	KindStep   Kind = "run"
 	KindSleep  Kind = "sleep"
 	KindWait   Kind = "wait"
+	KindChild  Kind = "child"
 	KindPatch  Kind = "patch"
 	KindSignal Kind = "signal" // not a journal row: a signal that no wait has taken yet
 )
@@ -92,7 +106,7 @@ const (
 	TimedOut Outcome = "timeout"  // of a wait
 	Broken   Outcome = "failed"   // the step's last error; its attempts are used up
 	Retrying Outcome = "retrying" // it has failed, and will be tried again
-	Open     Outcome = "open"     // of a sleep or wait: it has begun, and has not ended
+	Open     Outcome = "open"     // of a sleep, a wait or a child: it has begun, and has not ended
 	Late     Outcome = "late"     // it ended after its run, or under a former owner
 )
 
@@ -105,11 +119,11 @@ type Step struct {
 	Index    int
 	Kind     Kind
 	Outcome  Outcome
-	Output   json.RawMessage // of a wait, the payload of the signal
+	Output   json.RawMessage // of a wait, the payload of the signal; of a child that is Open, the id of its run
 	Error    string
 	Attempts int       // calls that returned an error or a value; crashes are not counted
 	Until    time.Time // of a sleep, a wait with a timeout, or a step that will be tried again: not before
-	Signal   string    // of a wait: the id of the signal that ended it
+	Signal   string    // of a wait, and of a child: the id of the signal that ended it
 
 	// Started and Completed are times of the store. Write ignores them. A row that is Open or Retrying has Started when
 	// it was written first.
@@ -121,6 +135,18 @@ type Step struct {
 	// For is for Write alone. If it is not 0, Until is so long after the write.
 	For time.Duration
 }
+
+// Before reports whether a row of a journal is before the row of a step: in the same branch if its place is, and in
+// another branch if it had started before.
+func (s *Step) Before(step *Step) bool {
+	if branch(s.Name) == branch(step.Name) {
+		return s.Index < step.Index
+	}
+	return s.Started.Before(step.Started)
+}
+
+// branch returns the name of the branch of a step, with a slash behind it.
+func branch(step string) string { return step[:strings.LastIndexByte(step, '/')+1] }
 
 // The conditions of a store. The package comment says what each means.
 var (
@@ -150,9 +176,26 @@ type NewRun struct {
 	Input   json.RawMessage // nil is null
 
 	// Key is the idempotency key: at most one run that is kept has the workflow and the key. "" is no key.
-	Key           string
+	// Key is the idempotency key: at most one run that is kept has the workflow and the key. "" is no key.
+	Key string
+
+	// Parent is a run that is running. If it is over, Start is ErrOver, and if it is not there, ErrNotFound. Then no
+	// run of the call is added. A Start of a run that is known does not look at it.
+	Parent        string
+	Group         string        // for Limit.EachGroup; "" is none
 	RetentionDays int           // 0 means 30; the store has a cap
 	Delay         time.Duration // until it is due
+
+	// Debounce is for a start with a Key. If the run that has the key has not begun, it gets this Input and this Delay,
+	// and no run is added. A run has begun once a process has claimed it. If the run has begun or is over, the key
+	// passes to this run, which is added. A run whose ID is known stays as it is. A Parent and a From do not go with
+	// it.
+	Debounce bool
+
+	// From and FromStep begin the run with a copy of what the journal of another run has before a step: see Before. If
+	// there is no such step, Start is ErrNotFound, and no run of the call is added. What had not ended by then is not
+	// copied, and begins anew. The mailbox is empty. A Parent and an Owner do not go with it.
+	From, FromStep string
 
 	// Owner and Fence are set by an engine that goes on with the run itself, without a claim. Then there is no Delay.
 	Owner string
@@ -174,7 +217,7 @@ type Message struct {
 
 	// ID tells a repeated signal from a second one.
 	ID      string
-	Event   string
+	Event   string          // of a Rewind: the step
 	Payload json.RawMessage // nil is null
 
 	// Wanted keeps nothing of a signal that no wait takes now: the receipt is Unwanted.
@@ -190,6 +233,12 @@ const (
 	Cancel Action = "cancel"
 	Pause  Action = "pause"
 	Resume Action = "resume"
+
+	// Rewind takes a run that is running, held or failed back to before the step Event, and makes it due. Rows that are
+	// not before the step go: see Before. So do the owner, the hold, the error and the count of crashes. A signal that
+	// such a row has taken lies in the mailbox again. A child that only such a row knew is cancelled. If the run has no
+	// such step, the receipt is Unknown.
+	Rewind Action = "rewind"
 )
 
 // A Receipt tells what has become of a message.
@@ -203,9 +252,9 @@ const (
 	// Kept says that the signal lies in the mailbox of the run, or that it has come before.
 	Kept     Receipt = "kept"
 	Unwanted Receipt = "unwanted" // no wait takes the signal, and it is not kept
-	Applied  Receipt = "applied"  // the run is cancelled, paused or resumed
+	Applied  Receipt = "applied"  // the run is cancelled, paused, resumed or rewound
 	Over     Receipt = "over"     // the run is over: nothing has changed
-	Unknown  Receipt = "unknown"  // there is no such run
+	Unknown  Receipt = "unknown"  // there is no such run, or no such step
 )
 
 // A Query selects runs. Zero fields select all.
@@ -215,6 +264,7 @@ type Query struct {
 	Status   Status
 	Since    time.Time       // started at or after
 	Until    time.Time       // started before
+	Parent   string          // children of this run
 	Input    json.RawMessage // contained in the input: see Contains
 	After    *Run            // the last run of the page before: its Started and ID
 	Limit    int             // 0 means no limit
@@ -223,6 +273,10 @@ type Query struct {
 	// they wait, the longest first. It is not for use with After.
 	Event   string
 	Payload json.RawMessage
+
+	// KeyPrefix selects runs of Workflow whose key begins with it. They come by key, the greatest in byte order first.
+	// It is not for use with ID, After and Event.
+	KeyPrefix string
 }
 
 // A Front starts, signals and reads runs. Its methods may be called concurrently.
@@ -233,7 +287,8 @@ type Front interface {
 	Start(ctx context.Context, runs []NewRun) ([]Started, error)
 
 	// Send gives messages to runs, durable on return. It never waits for an owner. Messages do not depend on each
-	// other: after an error some may have been given.
+	// other: after an error some may have been given. A Cancel ends the descendants of its run too that are running,
+	// also those that are being started, in one transaction.
 	Send(ctx context.Context, messages []Message) ([]Receipt, error)
 
 	// Runs yields runs by start, newest first, and runs of one time by id, greatest first. It holds no connection,
@@ -246,21 +301,24 @@ type Front interface {
 	// on.
 	Steps(ctx context.Context, run string) iter.Seq2[Step, error]
 
-	// Counts returns how many runs of each workflow have each status.
-	Counts(ctx context.Context) (map[string]map[Status]int, error)
+	// Counts returns how many runs of each workflow have each status, or only each of these. Of Running alone, it
+	// costs by the runs that are running, and not by those that are over.
+	Counts(ctx context.Context, of ...Status) (map[string]map[Status]int, error)
 }
 
 // A Store keeps runs. An engine needs the whole Store. Beats of processes, and who is suspected, are not its business:
 // one process beats once for all that it owns in a database. So a Store should be a [lock.Beater] too.
 type Store interface {
 	Front
+	Subscriptions
 
 	// Claim makes a process the owner of runs of the named definitions, in one statement. A run that another call is
 	// claiming is skipped. The claim need not be durable on return: any later write of the new owner makes it durable.
 	//
 	// Without From, Again and Lease, Claim is for runs that are due, the longest due first. Then next is how long it is
 	// until the next run of these definitions is due, or 0 if the store does not know of one. If it claims as many as
-	// Limit, more may be due, and next is 0.
+	// Limit, more may be due, and next is 0. The runs of workflows with a Limit are claimed in a transaction of their
+	// own for each workflow: the longest due first among them. If a Limit holds runs back, next is at most a second.
 	Claim(ctx context.Context, r ClaimRequest) (claimed []Claimed, next time.Duration, err error)
 
 	// Write adds to journals and decides how their runs go on, each entry in one atomic step. Entries are of different
@@ -290,6 +348,10 @@ type ClaimRequest struct {
 	Definitions []Definition
 	Limit       int
 
+	// Limits are by the names of workflows. They bound claims of runs that are due. From, Again and Lease take runs
+	// from other owners, or from lost answers. So they do not change how many runs have an owner, and heed no Limit.
+	Limits map[string]Limit
+
 	// From claims what this process owns, in place of what is due. Its beats have stood still.
 	From string
 
@@ -318,7 +380,7 @@ const (
 	UnknownAfter = 24 * time.Hour
 )
 
-// A Claimed is a run with the fence of its new owner.
+// A Claimed is a run with the fence of its new owner. Its Group is not told.
 type Claimed struct {
 	Run
 	Fence lock.Fence

@@ -88,7 +88,7 @@ func (c clauseOn[S]) bound() suite.Clause[S] {
 func clauses() []clause {
 	return slices.Concat(
 		claimClauses, fromClauses, leaseClauses, deleteClauses, appendClauses, keepClauses, markClauses,
-		retryClauses, readClauses, headClauses, raceClauses, cancelClauses, valueClauses,
+		retryClauses, labelClauses, readClauses, headClauses, raceClauses, cancelClauses, valueClauses,
 	)
 }
 

@@ -51,8 +51,12 @@ var raiseClauses = []clauseOn[RaisingStore]{
 		rule: "after Raise each session is free, and its next owner has a higher epoch and all that was settled",
 		check: func(p *probe, s RaisingStore) {
 			c := p.claim("a")
-			ok(s.Append(p.ctx, c.Lease, turn(0), checkpoint.AppendOptions{Owes: true}))
+			o := relabel(label("wait", soon))
+			o.Owes = true
+			ok(s.Append(p.ctx, c.Lease, turn(0), o))
 			p.raise(s, time.Now(), 1)
+			p.wantLabeled("wait", "a")
+			p.wantBy("wait", soon, "a")
 			next := p.claim("a")
 			if next.Fence.Epoch <= c.Fence.Epoch || next.Born != c.Born || next.Last == nil || next.Delivered != 0 {
 				fail("claimed %+v after %+v", next, c)

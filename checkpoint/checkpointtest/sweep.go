@@ -33,6 +33,21 @@ var sweepClauses = []sweepClause{
 		},
 	},
 	{
+		name: "labels-retired",
+		rule: "the labels of a session are retired with it, and its next life has none",
+		ttl:  time.Millisecond,
+		check: func(p *probe, s SweepingStore) {
+			p.release(p.labeled("a", label("wait", soon), label("x", never)))
+			p.sweep(s, 1)
+			p.wantLabeled("wait")
+			p.wantBy("wait", late)
+			p.settled("a", 1)
+			p.wantLabeled("wait")
+			p.wantBy("wait", late)
+			p.wantLabeled("x")
+		},
+	},
+	{
 		name: "owned",
 		rule: "a session under a live lease stays",
 		ttl:  time.Microsecond,

@@ -64,10 +64,14 @@ var removeClauses = []clause{
 				p.post(answer(fmt.Sprint("q", i)))
 			}
 			other := item("t", inbox.Answer, "a", "ada")
-			p.post(item("s", inbox.Stop, "r", "ada"), other)
+			for _, kind := range inbox.Kinds()[1:] {
+				p.post(item("s", kind, "r", "ada"))
+			}
+			p.post(other)
 			p.remove(key("s"), "")
-			p.wantItems(key("s"), inbox.Answer)
-			p.wantItems(key("s"), inbox.Stop)
+			for _, kind := range inbox.Kinds() {
+				p.wantItems(key("s"), kind)
+			}
 			p.wantItems(key(""), inbox.Stop)
 			p.wantItems(key(""), inbox.Answer, other)
 		},

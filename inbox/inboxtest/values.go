@@ -23,7 +23,7 @@ var valueClauses = []clause{
 				{Key: inbox.Key{Orchestrator: text, Session: text}, ID: text, By: text, Shown: text},
 				{Key: inbox.Key{Orchestrator: "o", Session: "*"}, ID: "head:x", By: "y", Shown: ""},
 			} {
-				for _, it.Kind = range []inbox.Kind{inbox.Answer, inbox.Stop} {
+				for _, it.Kind = range inbox.Kinds() {
 					it.Data = json.RawMessage(`1`)
 					p.post(it)
 					p.wantFirst(it, true)

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// Lingering is how long a request that may be granted outlives its sender. If the sender gave the request up, the
+// request might still arrive, after the release that was to undo it. Then the grant would go unowned.
+const Lingering = time.Second
+
 // A Late is a context that ends some time after its parent: a request that is on its way may still be answered. Like a
 // Context, it costs nothing until a caller waits for its end. The time begins when the parent ends, or when a caller
 // begins to wait, if that is later.

@@ -279,10 +279,12 @@ func (s *scanner) member() error {
 func (s *scanner) str() error {
 	s.pos++
 	for {
-		for s.pos < len(s.doc) && plain[s.doc[s.pos]] {
-			s.pos++
+		rest := s.doc[s.pos:]
+		n := 0
+		for n < len(rest) && plain[rest[n]] {
+			n++
 		}
-		if s.pos >= len(s.doc) {
+		if s.pos += n; s.pos >= len(s.doc) {
 			return errEnd
 		}
 		switch c := s.doc[s.pos]; {

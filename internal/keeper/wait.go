@@ -60,26 +60,6 @@ func Reconnect(ctx context.Context, most time.Duration, connected func() bool) {
 	}
 }
 
-// grace is how long a request may outlive its caller's ctx.
-const grace = time.Second
-
-// Linger returns a context that outlives ctx by a second, for a request that may be granted. If its sender gave the
-// request up, the request might still arrive, after the release that was to undo it. Then the grant would go unowned.
-func Linger(ctx context.Context) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(grace):
-			cancel()
-		case <-longer.Done():
-		}
-	})
-	return longer, func() {
-		stop()
-		cancel()
-	}
-}
-
 // Releasing returns a context for a release, which may begin after the end of ctx. If the release takes longer, the
 // thing ends with its TTL.
 func Releasing(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"syscall"
@@ -59,11 +60,17 @@ func Of(err error) string {
 	return Line(t.of())
 }
 
-// By returns text, the function of a program that says what its logs show of an error, or Of if text is nil. If text
-// panics, the logs show the types of the error.
-func By(text func(error) string) func(error) string {
+// By returns text, the function of a program that says what its logs show of an error. If text panics, the logs show
+// the types of the error. If text is nil, By returns a function that returns the whole text while log has the level
+// Debug, and otherwise what Of returns.
+func By(text func(error) string, log *slog.Logger) func(error) string {
 	if text == nil {
-		return Of
+		return func(err error) string {
+			if err != nil && log.Enabled(context.Background(), slog.LevelDebug) {
+				return Line(Text(err))
+			}
+			return Of(err)
+		}
 	}
 	return func(err error) (shown string) {
 		defer func() {
@@ -149,7 +156,7 @@ func fixedText(err error) string {
 func plain(name string) bool {
 	switch name {
 	case "*fmt.wrapError", "*fmt.wrapErrors", "*errors.joinError", "*logtext.said", "*retry.permanent",
-		"orchestrator.outsideError":
+		"*retry.after", "orchestrator.outsideError":
 		return true
 	}
 	return false

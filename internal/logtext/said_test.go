@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -202,13 +203,27 @@ func (c chain) Unwrap() error { return c + 1 }
 // A program that cannot say what its logs show does not end the process that asks.
 func TestBy(t *testing.T) {
 	err := fmt.Errorf("save: %w", errBoom)
-	if got := logtext.By(nil)(err); got != "save: boom" {
+	level := new(slog.LevelVar)
+	log := slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: level}))
+	if got := logtext.By(nil, log)(err); got != "save: boom" {
 		t.Errorf("got %q", got)
 	}
-	if got := logtext.By(error.Error)(err); got != "save: boom" {
+	if got := logtext.By(error.Error, log)(err); got != "save: boom" {
 		t.Errorf("got %q", got)
 	}
-	got := logtext.By(func(error) string { panic(quiet{}) })(err)
+	of := logtext.By(nil, log)
+	private := logtext.Private(err)
+	if got := of(private); got != "*errors.errorString" {
+		t.Errorf("got %q", got)
+	}
+	level.Set(slog.LevelDebug) // while the program runs
+	if got := of(private); got != "save: boom" {
+		t.Errorf("at Debug: %q", got)
+	}
+	if got := of(nil); got != "" {
+		t.Errorf("of no error: %q", got)
+	}
+	got := logtext.By(func(error) string { panic(quiet{}) }, log)(err)
 	if want := "*errors.errorString (LogError has panicked with a logtext_test.quiet)"; got != want {
 		t.Errorf("got %q", got)
 	}

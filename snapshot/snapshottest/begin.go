@@ -200,6 +200,64 @@ var adoptClauses = []clause{
 		},
 	},
 	{
+		name: "adopt-saved",
+		rule: "Adopt is no save: SavedAt stays as it is, also if the run is parked, and grows with the next Save",
+		check: func(p *probe) {
+			r := p.begun("a")
+			r = next(r)
+			p.save(r)
+			before := p.inFlight("a").SavedAt
+			for clock := p.begun("clock"); !p.inFlight("clock").SavedAt.After(before); {
+				clock = next(clock)
+				p.save(clock)
+			}
+			p.adopt(r, fence(20), 2)
+			f := fence(30)
+			got, err := p.store.Adopt(p.ctx, r.Key, f, 2)
+			want(err, snapshot.ErrParked)
+			if now := p.inFlight("a").SavedAt; !now.Equal(before) || !got.SavedAt.Equal(before) {
+				fail("saved at %v, and after Adopt at %v and %v", before, got.SavedAt, now)
+			}
+			r.Fence = f
+			p.save(next(r))
+			if now := p.inFlight("a").SavedAt; !now.After(before) {
+				fail("saved at %v, and then at %v", before, now)
+			}
+		},
+	},
+	{
+		name: "adopt-unparks",
+		rule: "a parked run that is saved as Waiting without Payload is due, has all its attempts, and lost nothing",
+		check: func(p *probe) {
+			r := p.begun("a")
+			r = next(r)
+			r.Status, r.Pause, r.Error = snapshot.Waiting, time.Hour, "boom"
+			r.Parts = map[string]json.RawMessage{"part": json.RawMessage(`{"n":1}`)}
+			p.save(r)
+			_, err := p.store.Adopt(p.ctx, r.Key, fence(20), 1)
+			want(err, snapshot.ErrParked)
+			parked := p.adopt(r, fence(30), 0)
+			unparked := parked
+			unparked.Seq, unparked.Status, unparked.Attempt, unparked.Pause = parked.Seq+1, snapshot.Waiting, 0, 0
+			unparked.Payload, unparked.Parts = nil, nil
+			p.save(unparked)
+			unparked.Payload, unparked.Parts = r.Payload, r.Parts
+			p.wantWhole(unparked)
+			p.wantSessions(snapshot.Query{Status: snapshot.Waiting}, "a")
+			p.wantSessions(snapshot.Query{Unattended: true}, "a")
+			p.wantSessions(snapshot.Query{Status: snapshot.Parked})
+			former := next(r) // of an owner that was cut off before it was parked
+			want(p.store.Save(p.ctx, former), lock.ErrFenced)
+			for attempt := 1; attempt <= 2; attempt++ {
+				if got := p.adopt(r, fence(int64(40+attempt)), 2); got.Attempt != attempt {
+					fail("%d attempts, want %d", got.Attempt, attempt)
+				}
+			}
+			_, err = p.store.Adopt(p.ctx, r.Key, fence(50), 2)
+			want(err, snapshot.ErrParked)
+		},
+	},
+	{
 		name: "adopt-ended",
 		rule: "a run that has ended is adopted to be deleted: it is never parked and counts no attempt",
 		check: func(p *probe) {

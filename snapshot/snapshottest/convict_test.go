@@ -31,6 +31,8 @@ func TestSuiteConvicts(t *testing.T) {
 		"Seq ignored":                         {"save-seq", func() store { return noSeq{new(snapshot.Memory)} }},
 		"the same fence counts again":         {"adopt-again", func() store { return countsAgain{new(snapshot.Memory)} }},
 		"attempts are not limited":            {"adopt-parks", func() store { return neverParks{new(snapshot.Memory)} }},
+		"parking is a save":                   {"adopt-saved", func() store { return savesParked{new(snapshot.Memory)} }},
+		"a parked run stays parked":           {"adopt-unparks", func() store { return parksForGood{new(snapshot.Memory)} }},
 		"an ended run is parked":              {"adopt-ended", func() store { return parksEnded{new(snapshot.Memory)} }},
 		"an ended run is brought back":        {"save-ended", func() store { return revives{forgetful()} }},
 		"sequence holds the connection":       {"runs-reentrant", func() store { return &holds{new(snapshot.Memory), make(chan struct{}, 1)} }},
@@ -297,6 +299,27 @@ func (n neverParks) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, att
 		attempts = 1 << 30
 	}
 	return n.Memory.Adopt(ctx, k, f, attempts)
+}
+
+type savesParked struct{ *snapshot.Memory }
+
+func (s savesParked) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
+	r, err := s.Memory.Adopt(ctx, k, f, attempts)
+	if errors.Is(err, snapshot.ErrParked) {
+		r.Seq++
+		err = errors.Join(err, s.Memory.Save(ctx, r))
+	}
+	return r, err
+}
+
+// parksForGood keeps what is parked out of what is due.
+type parksForGood struct{ *snapshot.Memory }
+
+func (p parksForGood) Save(ctx context.Context, r snapshot.Run) error {
+	if in := find(ctx, p.Memory, r.Key); in != nil && in.Status == snapshot.Parked && r.Status == snapshot.Waiting {
+		r.Status = snapshot.Parked
+	}
+	return p.Memory.Save(ctx, r)
 }
 
 type parksEnded struct{ *snapshot.Memory }

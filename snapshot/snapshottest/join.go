@@ -149,14 +149,16 @@ var joinClauses = []joinClause{
 				fail("%d turns are kept, want 2", kept)
 			}
 			l, r := j.started("a", 3)
-			j.mustSettle(l, r, checkpoint.AppendOptions{Owes: true})
-			for session, err := range j.turns.Sessions(j.ctx, checkpoint.SessionQuery{Orchestrator: bot, Owing: true}) {
+			labels := []checkpoint.Label{{Name: "wait", At: time.UnixMilli(1)}}
+			j.mustSettle(l, r, checkpoint.AppendOptions{Owes: true, Relabel: true, Labels: labels})
+			q := checkpoint.SessionQuery{Orchestrator: bot, Owing: true, Label: "wait", By: time.UnixMilli(1)}
+			for session, err := range j.turns.Sessions(j.ctx, q) {
 				ok(err)
 				if session == "a" {
 					return
 				}
 			}
-			fail("the turn is not owed")
+			fail("the turn is not owed, or the session has not its label")
 		},
 	},
 	{

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"testing"
 
@@ -52,8 +53,11 @@ func TestSuiteConvicts(t *testing.T) {
 		"chunks are kept without check": {"append-refused", appends(func(a *appended) {
 			a.data = slices.DeleteFunc(slices.Clone(a.data), func(doc json.RawMessage) bool { return !json.Valid(doc) })
 		})},
-		"too few chunks are kept": {"keep", func(*stream.Memory) stream.Store { return &stream.Memory{Keep: 1000} }},
-		"all chunks are kept":     {"keep", func(*stream.Memory) stream.Store { return &stream.Memory{Keep: 1 << 20} }},
+		"a run without chunks starts": {"starts", func(m *stream.Memory) stream.Store { return startsEmpty{m} }},
+		"runs start again":            {"starts", func(m *stream.Memory) stream.Store { return startsAgain{m} }},
+		"few runs are listed":         {"starts-many", func(m *stream.Memory) stream.Store { return startsFew{m} }},
+		"too few chunks are kept":     {"keep", func(*stream.Memory) stream.Store { return &stream.Memory{Keep: 1000} }},
+		"all chunks are kept":         {"keep", func(*stream.Memory) stream.Store { return &stream.Memory{Keep: 1 << 20} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,6 +181,48 @@ func (b shownRun) Last(ctx context.Context, k stream.Key) (int64, string, stream
 		break
 	}
 	return last, run, status, err
+}
+
+// startsEmpty has the newest run, with chunks or without.
+type startsEmpty struct{ *stream.Memory }
+
+func (b startsEmpty) Starts(ctx context.Context, k stream.Key) (map[string]int64, error) {
+	starts, err := b.Memory.Starts(ctx, k)
+	last, run, _, _ := b.Last(ctx, k)
+	if _, ok := starts[run]; !ok && run != "" {
+		starts[run] = last + 1
+	}
+	return starts, err
+}
+
+// startsAgain has the last start of a run that has gone on.
+type startsAgain struct{ *stream.Memory }
+
+func (b startsAgain) Starts(ctx context.Context, k stream.Key) (map[string]int64, error) {
+	starts, err := b.Memory.Starts(ctx, k)
+	last, _, _, _ := b.Last(ctx, k)
+	run := ""
+	for c, err := range b.Read(ctx, k, 0) {
+		if err != nil {
+			return starts, err
+		}
+		if c.Run != run && last > 0 {
+			run, starts[c.Run] = c.Run, c.Seq
+		}
+		if c.Seq == last {
+			break
+		}
+	}
+	return starts, err
+}
+
+// startsFew stops after some runs.
+type startsFew struct{ *stream.Memory }
+
+func (b startsFew) Starts(ctx context.Context, k stream.Key) (map[string]int64, error) {
+	starts, err := b.Memory.Starts(ctx, k)
+	maps.DeleteFunc(starts, func(_ string, seq int64) bool { return seq > 64 })
+	return starts, err
 }
 
 type active struct{ *stream.Memory }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/stream"
@@ -94,6 +95,25 @@ func (p *probe) wantRun(k stream.Key, run string) {
 	if got != run {
 		fail("the run of the last Append is %q, want %q", got, run)
 	}
+}
+
+func (p *probe) wantStarts(k stream.Key, want map[string]int64) {
+	got, err := p.store.Starts(p.ctx, k)
+	ok(err)
+	if !maps.Equal(got, want) {
+		fail("Starts is %v, want %v", got, want)
+	}
+}
+
+// readUntil returns what Read yields after seq, up to the chunk last.
+func (p *probe) readUntil(k stream.Key, seq, last int64) (chunks []stream.Chunk) {
+	for c, err := range p.store.Read(p.ctx, k, seq) {
+		ok(err)
+		if chunks = append(chunks, c); c.Seq == last {
+			break
+		}
+	}
+	return chunks
 }
 
 // same reports whether two documents are equal as JSON values.

@@ -3,6 +3,7 @@ package streamtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/stream"
@@ -52,6 +53,35 @@ var readClauses = []clause{
 		wantChunks(reader.chunks[:1], 4, "r-2", words(3, 1))
 		wantChunks(reader.chunks[1:], 5, "r-3", words(4, 1))
 		wantChunks(p.read(key, stream.Newest), 5, "r-3", words(4, 1))
+	}},
+	{"starts", "Starts has the first chunk of each run that has shown something, and no other run.", func(p *probe) {
+		p.wantStarts(key, nil)
+		p.append(stream.Ended, words(0, 3)...)
+		p.appendAs(key, "r-2", 2, stream.Active, words(3, 1)...)
+		p.appendAs(key, "r-2", 2, stream.Ended, words(4, 2)...)
+		p.appendAs(key, "r-3", 3, stream.Failed)
+		p.appendAs(stream.Key{Orchestrator: "bot", Session: "s-2"}, "r-9", 3, stream.Ended, words(0, 1)...)
+		p.wantStarts(key, map[string]int64{"r-1": 1, "r-2": 4})
+		p.append(stream.Ended, words(9, 1)...) // of a former owner
+		p.appendAs(key, "r-1", 4, stream.Ended, words(6, 1)...)
+		p.appendAs(key, "r-4", 5, stream.Active, words(7, 1)...)
+		p.wantStarts(key, map[string]int64{"r-1": 1, "r-2": 4, "r-4": 8})
+		wantChunks(p.readUntil(key, 3, 6), 4, "r-2", words(3, 3))
+		ok(p.store.Delete(p.ctx, key))
+		p.wantStarts(key, nil)
+		p.appendAs(key, "r-5", 6, stream.Ended, words(0, 1)...)
+		p.wantStarts(key, map[string]int64{"r-5": 1})
+	}},
+	{"starts-many", "Starts has each of many runs, each of many Appends.", func(p *probe) {
+		want := make(map[string]int64)
+		for i := range int64(150) {
+			run := fmt.Sprint("r-", i/3)
+			last := p.appendAs(key, run, i+1, stream.Ended, words(0, 2)...)
+			if i%3 == 0 {
+				want[run] = last - 1
+			}
+		}
+		p.wantStarts(key, want)
 	}},
 	{"read-owned", "A caller owns what it gets.", func(p *probe) {
 		data := words(0, 1)
@@ -285,6 +315,7 @@ var keepClauses = []clause{
 		first := newest[0].Seq // the oldest chunk that is kept
 		p.wantGone(key, first-2)
 		wantChunks(p.read(key, first-1), first, "r-1", words(int(first)-1, len(newest)))
+		p.wantStarts(key, map[string]int64{"r-1": first})
 	}},
 }
 

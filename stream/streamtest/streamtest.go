@@ -61,6 +61,10 @@ func (p pair) Last(ctx context.Context, k stream.Key) (int64, string, stream.Sta
 	return p.reader.Last(ctx, k)
 }
 
+func (p pair) Starts(ctx context.Context, k stream.Key) (map[string]int64, error) {
+	return p.reader.Starts(ctx, k)
+}
+
 func (p pair) Delete(ctx context.Context, k stream.Key) error { return p.writer.Delete(ctx, k) }
 
 // Violations runs the named clauses, or all if none is named. It returns the fault of each broken clause. It is for

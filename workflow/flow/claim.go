@@ -13,7 +13,7 @@ import (
 
 // request returns r with the name and the definitions of this process, and a new nonce.
 func (e *Engine) request(r workflow.ClaimRequest) workflow.ClaimRequest {
-	r.Process, r.Nonce, r.Definitions = e.member.Name(), rand.Text(), e.names
+	r.Process, r.Nonce, r.Definitions, r.Limits = e.member.Name(), rand.Text(), e.names, e.limits
 	r.MostCrashes = e.options.MostCrashes
 	return r
 }
@@ -182,7 +182,8 @@ func (e *Engine) again(ctx context.Context, nonce string, q *question) error {
 }
 
 // room waits until there is room for more runs, and returns for how many. There is room for one for each free worker,
-// and for as many more as end in a tenth of a second: a process with long steps queues nothing.
+// and for as many more as end in a tenth of a second: a process with long steps queues nothing. Nor does a process with
+// limits: what is queued would have a place, and not use it.
 func (e *Engine) room(ctx context.Context) int {
 	stop := context.AfterFunc(ctx, func() {
 		e.mu.Lock()
@@ -192,10 +193,16 @@ func (e *Engine) room(ctx context.Context) int {
 	defer stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for ctx.Err() == nil && e.active >= e.options.Workers && 2*len(e.queue) >= e.pace.now() {
+	queues := func() int {
+		if len(e.limits) > 0 {
+			return 0
+		}
+		return e.pace.now()
+	}
+	for ctx.Err() == nil && e.active >= e.options.Workers && 2*len(e.queue) >= queues() {
 		e.idle.Wait()
 	}
-	room := e.options.Workers - e.active + min(e.pace.now(), 2*e.options.Workers) - len(e.queue)
+	room := e.options.Workers - e.active + min(queues(), 2*e.options.Workers) - len(e.queue)
 	return min(max(room, 1), workflow.MaxBatch)
 }
 

@@ -7,7 +7,7 @@
 //		if err != nil {
 //			return "", err
 //		}
-//		if err := r.Sleep("cool down", 24*time.Hour); err != nil {
+//		if err := r.Sleep("cool-down", 24*time.Hour); err != nil {
 //			return "", err
 //		}
 //		return receipt, flow.Do(r, "tell", func(ctx context.Context) error { return mail(ctx, receipt) })

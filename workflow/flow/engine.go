@@ -3,6 +3,8 @@ package flow
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +23,12 @@ type Engine struct {
 	options  Options
 	defs     map[workflow.Definition]*definition
 	names    []workflow.Definition
+	limits   map[string]workflow.Limit // by workflow
+	clocks   []*scheduled
 	writer   *writer
 	member   *pulse.Member
+
+	telemeter telemeter
 
 	wake chan struct{} // runs may be due
 	plan chan struct{} // soonest has changed
@@ -52,8 +58,8 @@ type Engine struct {
 	gone      chan struct{}
 }
 
-// NewEngine returns an engine of definitions. It panics if two have one name and version, or if an option is negative:
-// the panic names all that cannot be meant.
+// NewEngine returns an engine of definitions. It panics if two have one name and version, or one name and different
+// limits, or one workflow and schedule, or if an option is negative: the panic names all that cannot be meant.
 func NewEngine(s workflow.Store, o *Options, defs ...Definition) *Engine {
 	if o != nil {
 		if faults := o.faults(); len(faults) > 0 {
@@ -66,7 +72,7 @@ func NewEngine(s workflow.Store, o *Options, defs ...Definition) *Engine {
 		stays: make(map[string]*stay), waiters: make(map[string][]chan workflow.Run),
 		unanswered: make(map[string]*question), heard: make(map[string]bool), gone: make(chan struct{}),
 	}
-	e.idle = sync.NewCond(&e.mu)
+	e.idle, e.telemeter = sync.NewCond(&e.mu), newTelemeter(&e.options)
 	e.writer = &writer{store: s, most: e.options.Writers}
 	e.listener, _ = s.(workflow.Listener)
 	if e.beater, _ = s.(lock.Beater); e.beater == nil {
@@ -77,15 +83,55 @@ func NewEngine(s workflow.Store, o *Options, defs ...Definition) *Engine {
 		Patience: e.options.DeadAfter, Left: e.options.Lease, Calls: e.calls, Stays: true,
 		Failed: func(err error) { e.options.Logger.Warn("beats fail", "err", logtext.Of(err)) },
 	})
+	e.define(defs)
+	return e
+}
+
+// define takes the definitions. That of a schedule may come twice.
+func (e *Engine) define(defs []Definition) {
+	keys := make(map[[2]string]bool)
 	for _, d := range defs {
 		def := d.definition()
-		if e.defs[def.Definition] != nil {
+		s, timed := d.(*scheduled)
+		switch old := e.defs[def.Definition]; {
+		case old == nil:
+			e.defs[def.Definition] = def
+			e.names = append(e.names, def.Definition)
+		case old != def || !timed && !e.timed(def):
 			panic(fmt.Sprintf("flow: workflow %q has version %d twice", def.Workflow, def.Version))
 		}
-		e.defs[def.Definition] = def
-		e.names = append(e.names, def.Definition)
+		if !timed {
+			continue
+		}
+		key := [2]string{def.Workflow, s.text}
+		if keys[key] {
+			panic(fmt.Sprintf("flow: workflow %q has the schedule %q twice", def.Workflow, s.text))
+		}
+		keys[key] = true
+		e.clocks = append(e.clocks, s)
 	}
-	return e
+	e.limits = limitsOf(e.defs)
+}
+
+// timed reports whether a definition has come with its schedule.
+func (e *Engine) timed(def *definition) bool {
+	return slices.ContainsFunc(e.clocks, func(s *scheduled) bool { return s.def == def })
+}
+
+// limitsOf returns the limits of definitions by the names of the workflows. It panics if two versions have different
+// ones: a limit counts the runs of all versions.
+func limitsOf(defs map[workflow.Definition]*definition) map[string]workflow.Limit {
+	limits := make(map[string]workflow.Limit)
+	for _, def := range defs {
+		limits[def.Workflow] = workflow.Limit(def.limit)
+	}
+	for _, def := range defs {
+		if limits[def.Workflow] != workflow.Limit(def.limit) {
+			panic(fmt.Sprintf("flow: workflow %q has versions with different limits", def.Workflow))
+		}
+	}
+	maps.DeleteFunc(limits, func(_ string, l workflow.Limit) bool { return l == workflow.Limit{} })
+	return limits
 }
 
 // calls reports whether this process owns runs, or has since it was last asked.
@@ -115,6 +161,10 @@ func (e *Engine) Run(ctx context.Context) error {
 		helpers.Go(func() { e.listener.Listen(stopped, e.hear) })
 	}
 	helpers.Go(func() { e.watch(stopped) })
+	for _, s := range e.clocks {
+		helpers.Go(func() { e.keepTime(ctx, s) })
+	}
+	defer e.observe()()
 	e.claims(ctx)
 	e.drain()
 	stop()
@@ -288,6 +338,12 @@ func (e *Engine) remove(x *stay) {
 	waiters := e.waiters[x.run.ID]
 	delete(e.waiters, x.run.ID)
 	e.mu.Unlock()
+	if x.def != nil && x.def.limit != (Limit{}) { // there is a place again
+		poke(e.wake)
+		if e.listener != nil && e.closing() { // for others
+			e.listener.Tell(workflow.Note{})
+		}
+	}
 	for _, c := range waiters { // it has left this process
 		close(c)
 	}
@@ -308,6 +364,7 @@ func (e *Engine) left(x *stay, entry *workflow.Entry) {
 			e.due(time.Now().Add(max(entry.Due.Sub(now), 0)))
 		}
 	case workflow.End:
+		x.ended(entry.Status)
 		e.tell(x, entry)
 	}
 }

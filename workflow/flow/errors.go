@@ -6,12 +6,16 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
 var (
 	// ErrTimeout is the error of a Wait that no signal has ended in time.
 	ErrTimeout = errors.New("flow: no signal came in time")
+
+	// ErrDeadline is the error of a run that has taken longer than its Deadline.
+	ErrDeadline = errors.New("flow: run has taken longer than its deadline")
 
 	// errHandOff is the cause of the end of a context whose process shuts down.
 	errHandOff = errors.New("flow: process shuts down")
@@ -38,24 +42,8 @@ func beside(what, name string) error {
 }
 
 // RetryAfter marks an error with the time after which another attempt may help, as a Retry-After header says. It
-// overrides the pause of the policy, not the number of attempts. RetryAfter(nil, d) is nil.
-func RetryAfter(err error, d time.Duration) error {
-	if err == nil {
-		return nil
-	}
-	return &retryAfter{err, d}
-}
-
-type retryAfter struct {
-	err error
-	d   time.Duration
-}
-
-// Error returns the text of the marked error.
-func (e *retryAfter) Error() string { return e.err.Error() }
-
-// Unwrap returns the marked error.
-func (e *retryAfter) Unwrap() error { return e.err }
+// overrides the pause of the policy, not the number of attempts. RetryAfter(nil, d) is nil. It is retry.After.
+func RetryAfter(err error, d time.Duration) error { return retry.After(err, d) }
 
 // A StepError is the end of a step whose attempts are used up.
 type StepError struct {
@@ -83,6 +71,11 @@ func (e *RunError) Error() string {
 		text += ": " + e.Run.Error
 	}
 	return text
+}
+
+// Is reports whether the run has failed with target, which is ErrDeadline.
+func (e *RunError) Is(target error) bool {
+	return target == ErrDeadline && e.Run.Status == workflow.Failed && e.Run.Error == ErrDeadline.Error()
 }
 
 // A DriftError says that the code calls another step than the journal has. It shows both. The run is held, and nothing

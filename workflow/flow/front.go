@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/lock"
@@ -12,14 +13,22 @@ import (
 )
 
 // Front returns the store for clients in this process. A run that they start is begun here at once, without a claim, as
-// long as a worker is free, and Result of it costs no statement. A start by name has the version and the retention of
-// the definition here, the greatest version if there are several.
-func (e *Engine) Front() workflow.Front { return &front{e.store, e} }
+// long as a worker is free, and Result of it costs no statement. A run of a workflow with a Limit is not: it waits for
+// its place. A start by name has the version and the retention of the definition here, the greatest version if there
+// are several.
+func (e *Engine) Front() workflow.Front { return &front{e.store, e.store, e} }
 
 type front struct {
 	workflow.Front
+	topics
+
 	e *Engine
 }
+
+// As a field of its own name, it would hide its method of that name.
+type topics = workflow.Subscriptions
+
+var _ workflow.Subscriptions = (*front)(nil)
 
 // Start starts runs that this process owns from the beginning, if it has room for them.
 func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.Started, error) {
@@ -38,7 +47,8 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 		if def != nil {
 			n.Version = def.Version
 			n.RetentionDays = cmp.Or(n.RetentionDays, def.keep)
-			if n.Delay == 0 && owned < room {
+			owns := n.Delay == 0 && n.From == "" && !n.Debounce && def.limit == (Limit{})
+			if owns && owned < room {
 				n.Owner, n.Fence = e.member.Name(), lock.Fence{Epoch: 1, Nonce: nonce}
 				owned++
 			}
@@ -59,7 +69,7 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 		if n := &own[i]; s.New && n.Owner != "" {
 			mine = append(mine, workflow.Claimed{Fence: n.Fence, Run: workflow.Run{
 				ID: n.ID, Workflow: n.Workflow, Version: n.Version, Status: workflow.Running, Input: document(n.Input),
-				Key: n.Key, RetentionDays: n.RetentionDays, Owner: n.Owner,
+				Key: n.Key, Parent: n.Parent, RetentionDays: n.RetentionDays, Owner: n.Owner,
 			}})
 		}
 	}
@@ -69,6 +79,40 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 	e.mu.Unlock()
 	e.adopt(mine, true)
 	return started, err
+}
+
+// Send gives messages to runs. It counts the runs that it has cancelled.
+func (f *front) Send(ctx context.Context, messages []workflow.Message) ([]workflow.Receipt, error) {
+	receipts, err := f.Front.Send(ctx, messages)
+	if err != nil || !f.e.telemeter.counts() {
+		return receipts, err
+	}
+	for i, m := range messages {
+		if m.Action == workflow.Cancel && receipts[i] == workflow.Applied {
+			f.cancelled(ctx, m.Run)
+		}
+	}
+	return receipts, nil
+}
+
+// cancelled tells that a run was cancelled, and its descendants with it. The store does not say of which workflow they
+// are, so each of them costs a list of its children.
+func (f *front) cancelled(ctx context.Context, run string) {
+	at := time.Time{} // what was cancelled before that was counted then
+	for family := []workflow.Query{{ID: run}}; len(family) > 0; {
+		q := family[0]
+		family = family[1:]
+		for r, err := range f.Runs(ctx, q) {
+			if err != nil || r.Status != workflow.Cancelled || r.Completed.Before(at) {
+				continue
+			}
+			if at.IsZero() {
+				at = r.Completed
+			}
+			f.e.telemeter.each(func(m Metrics) { m.Ended(r.Workflow, r.Status, r.Completed.Sub(r.Started)) })
+			family = append(family, workflow.Query{Parent: r.ID})
+		}
+	}
 }
 
 func document(doc []byte) []byte {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -16,6 +17,43 @@ import (
 	"github.com/holdfast-go/holdfast/workflow"
 	"github.com/holdfast-go/holdfast/workflow/flow"
 )
+
+// A process that has died is noticed once. Its beats are forgotten, and nobody looks for it any more.
+func TestDeadOnce(t *testing.T) {
+	inBubble(t, func(w *world) {
+		wait := flow.New("wait", 1, func(r *flow.Run, n int) (int, error) {
+			return flow.Step(r, "long", func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				return n, nil
+			})
+		})
+		first := w.process()
+		e, _ := w.run(first, nil, wait)
+		time.Sleep(time.Second)
+		if _, err := workflow.NewClient(e.Front()).Start(w.Context(), "wait", 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		var log lines
+		quick := flow.New("wait", 1, func(r *flow.Run, n int) (int, error) { return n, nil })
+		second := w.process()
+		w.run(second, &flow.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, quick)
+		time.Sleep(5 * time.Second)
+		first.cut(true)
+		time.Sleep(10 * time.Minute)
+		beats, err := w.store.Beat(w.Context(), "")
+		if err != nil || len(beats) > 0 {
+			t.Errorf("%d processes beat still, %v", len(beats), err)
+		}
+		if n := log.count("process stands still"); n != 1 {
+			t.Errorf("the process was noticed %d times", n)
+		}
+		before := second.count("beat")
+		time.Sleep(10 * time.Minute)
+		if n := second.count("beat") - before; n > 30 {
+			t.Errorf("%d looks in ten minutes", n)
+		}
+	})
+}
 
 // Y19, Y24, Y26: a process that is cut off loses its runs to another process within DeadAfter and a look. It writes
 // nothing any more when it is back, and no step of the other process is called twice.
@@ -123,11 +161,14 @@ func TestLostAnswers(t *testing.T) {
 						}
 					}
 				}
-				began := time.Now()
+				began, limit := time.Now(), 3*time.Minute
+				if what == "again" {
+					limit = 20 * time.Minute // a minute for each loss, and a coin that falls on one side ten times
+				}
 				for i, id := range ids {
 					w.completed(id, fmt.Sprint(i))
 				}
-				if d := time.Since(began); d > 3*time.Minute || calls.Load() != 20 || lost.Load() < 2 {
+				if d := time.Since(began); d > limit || calls.Load() != 20 || lost.Load() < 2 {
 					t.Errorf("%d calls in %v, %d answers", calls.Load(), d, lost.Load())
 				}
 			})

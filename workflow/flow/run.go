@@ -97,7 +97,7 @@ func (r *Run) enter(name string, kind workflow.Kind) (v verb, err error) {
 		return v, err
 	}
 	r.index.Add(1)
-	if x.stops() {
+	if x.stops() || x.overdue() {
 		r.exit()
 	}
 	if !v.known && x.engine.closing() {
@@ -166,7 +166,7 @@ type parking struct {
 func (r *Run) park(st workflow.Step, p parking) {
 	x := r.stay
 	if st.Name != "" {
-		r.held = append(r.held, st)
+		r.hold(st)
 	}
 	if x.alive() > 1 && len(r.held) > 0 {
 		r.flush()
@@ -178,6 +178,12 @@ func (r *Run) park(st workflow.Step, p parking) {
 	x.parked = append(x.parked, p)
 	x.mu.Unlock()
 	r.exit()
+}
+
+// hold keeps a row for the next write.
+func (r *Run) hold(st workflow.Step) {
+	r.held = append(r.held, st)
+	r.stay.notes(&st)
 }
 
 // drifted ends the body, and holds the run.

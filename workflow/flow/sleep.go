@@ -40,7 +40,7 @@ func (r *Run) sleep(name string, d time.Duration, st workflow.Step, p parking) e
 	case !v.known && far: // d becomes less with each pass, and what the body does then must not
 		err := farAway(name, p.due)
 		st.Outcome, st.Until, st.Error = workflow.Broken, time.Time{}, textOf(err)
-		r.held = append(r.held, st)
+		r.hold(st)
 		return err
 	case v.known && r.stay.now().Before(v.row.Until):
 		r.park(workflow.Step{}, parking{due: v.row.Until})
@@ -48,7 +48,7 @@ func (r *Run) sleep(name string, d time.Duration, st workflow.Step, p parking) e
 		r.park(st, p)
 	}
 	st.Outcome, st.For, st.Until = workflow.Done, 0, v.row.Until
-	r.held = append(r.held, st)
+	r.hold(st)
 	return nil
 }
 
@@ -105,10 +105,11 @@ func (r *Run) wait(name string, o *waitOptions) (doc json.RawMessage, full strin
 		}
 		s, taken, mail := x.take(&v, o)
 		if taken {
-			r.held = append(r.held, workflow.Step{
+			r.hold(workflow.Step{
 				Name: v.name, Index: v.index, Kind: workflow.KindWait, Outcome: workflow.Done, Output: s.Output,
 				Signal: s.Signal,
 			})
+			x.signalled(o.event)
 			return s.Output, v.name, nil
 		}
 		p := parking{event: o.event, match: o.match, mail: mail}
@@ -132,12 +133,11 @@ func (r *Run) wait(name string, o *waitOptions) (doc json.RawMessage, full strin
 
 // timeOut writes that no signal has come in time. It returns false if one has come since this owner looked.
 func (r *Run) timeOut(v *verb, mail int64) bool {
-	steps := append(r.held, workflow.Step{
-		Name: v.name, Index: v.index, Kind: workflow.KindWait, Outcome: workflow.TimedOut,
-	})
-	err := r.write(workflow.Entry{Steps: steps, Mail: mail})
+	st := workflow.Step{Name: v.name, Index: v.index, Kind: workflow.KindWait, Outcome: workflow.TimedOut}
+	err := r.write(workflow.Entry{Steps: append(r.held, st), Mail: mail})
 	if err == nil {
 		r.held = nil
+		r.stay.notes(&st)
 		return true
 	}
 	if !errors.Is(err, workflow.ErrMail) || !r.stay.load() {

@@ -31,6 +31,9 @@ type stay struct {
 	// fresh says that the journal is empty: the run has begun here.
 	fresh bool
 
+	// status is how the stay has ended, for its span.
+	status string
+
 	branches sync.WaitGroup
 	living   atomic.Int64 // goroutines of the body that do not wait for others
 	over     atomic.Bool  // the run was given back
@@ -60,6 +63,33 @@ func (e *Engine) newStay(c *workflow.Claimed, fresh bool) *stay {
 	x.ctx, x.cancel = context.WithCancelCause(context.Background())
 	return x
 }
+
+// left returns how long it is until the deadline of the run, at most; limited is false if it has none.
+func (x *stay) left() (d time.Duration, limited bool) {
+	if x.def.deadline == 0 {
+		return 0, false
+	}
+	took := time.Since(x.since)                                   // if it was started here
+	if now := x.now(); !now.IsZero() && !x.run.Started.IsZero() { // else the store's clock is not known
+		took = now.Sub(x.run.Started)
+	}
+	return x.def.deadline - took, true
+}
+
+// watch ends the context of the run at its deadline, until stop is called.
+func (x *stay) watch() (stop func() bool) {
+	d, limited := x.left()
+	switch {
+	case !limited:
+		return func() bool { return false }
+	case d <= 0:
+		x.cancel(ErrDeadline)
+	}
+	return time.AfterFunc(d, func() { x.cancel(ErrDeadline) }).Stop
+}
+
+// overdue reports whether the deadline has passed.
+func (x *stay) overdue() bool { return errors.Is(context.Cause(x.ctx), ErrDeadline) }
 
 func (x *stay) log() *slog.Logger {
 	return x.engine.options.Logger.With("workflow", x.run.Workflow, "version", x.run.Version, "run", x.run.ID)
@@ -207,10 +237,13 @@ func (x *stay) before(o *waitOptions) json.RawMessage {
 }
 
 // lost reports whether the run is not ours any more.
-func (x *stay) lost() bool {
+func (x *stay) lost() bool { return x.lostTo() != nil }
+
+// lostTo returns why the run is not ours any more, or nil.
+func (x *stay) lostTo() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.gone != nil
+	return x.gone
 }
 
 // stops reports whether no branch goes on: the run is not ours any more, or another branch has drifted.
@@ -294,6 +327,8 @@ func (x *stay) load() bool {
 			return !x.lost()
 		case x.lost():
 			return false
+		case x.overdue(): // what the journal has does not matter any more
+			return true
 		case store.IsVerdict(err) && !errors.Is(err, workflow.ErrSchema):
 			x.log().Error("run held: its journal cannot be read", "err", logtext.Of(err))
 			_ = x.write(workflow.Entry{Next: workflow.Stop, Held: workflow.Drifted, Error: textOf(err), Mail: -1})
@@ -349,6 +384,11 @@ func (x *stay) readJournal() error {
 func (x *stay) execute() {
 	defer x.cancel(nil)
 	defer x.over.Store(true)
+	defer x.watch()()
+	x.began()
+	x.status = statusLost
+	span := x.trace()
+	defer func() { x.endTrace(span) }()
 	for again := true; again; {
 		if !x.fresh && !x.load() {
 			return
@@ -383,6 +423,9 @@ func (x *stay) once() (again bool) {
 				end.err, end.returned = err, true
 			}
 		}()
+		if x.overdue() { // it was given back until now
+			r.exit()
+		}
 		err := guard(func() error {
 			end.out, end.err = x.def.call(r, x.run.Input)
 			return nil
@@ -396,6 +439,9 @@ func (x *stay) once() (again bool) {
 	x.branches.Wait()
 	if x.lost() {
 		x.late(x.takeRest()...)
+		if errors.Is(x.lostTo(), workflow.ErrOver) { // it was cancelled
+			x.tellParent()
+		}
 		return false
 	}
 	e := x.entry(&end)
@@ -408,14 +454,18 @@ func (x *stay) entry(end *ending) workflow.Entry {
 	e := workflow.Entry{Steps: x.rest, Mail: -1}
 	parked, drift := x.parked, x.drift
 	x.mu.Unlock()
+	overdue := x.overdue() && (!end.returned || end.err != nil)
 	// If the process shuts down, and the body heeds its context, nothing has failed.
 	if end.err != nil && x.ctx.Err() != nil {
 		parked = append(parked, parking{after: soon})
 	}
-	if drift == nil && len(parked) == 0 && end.returned {
+	if drift == nil && len(parked) == 0 && end.returned && !overdue {
 		drift = x.missed()
 	}
 	switch {
+	case overdue:
+		x.log().Warn("run failed: it has taken longer than its deadline", "deadline", x.def.deadline)
+		e.Next, e.Status, e.Error = workflow.End, workflow.Failed, ErrDeadline.Error()
 	case drift != nil:
 		x.log().Error("run held: its journal does not fit the code", "err", logtext.Of(drift))
 		e.Next, e.Held, e.Error = workflow.Stop, workflow.Drifted, textOf(drift)
@@ -423,6 +473,9 @@ func (x *stay) entry(end *ending) workflow.Entry {
 		e.Next = workflow.Park
 		for i := range parked {
 			parked[i].join(&e)
+		}
+		if d, limited := x.left(); limited && (e.After == 0 || d < e.After) {
+			e.After = max(d, soon)
 		}
 	case end.err != nil:
 		//nolint:errorlint // methods of the program's errors are not called here
@@ -471,6 +524,17 @@ func (x *stay) leave(e *workflow.Entry) (again bool) {
 		x.late(e.Steps...)
 		return false
 	}
+	switch e.Next {
+	case workflow.End:
+		x.status = string(e.Status)
+	case workflow.Stop:
+		x.status = statusHeld
+	default:
+		x.status = string(workflow.Running)
+	}
 	x.engine.left(x, e)
+	if e.Next == workflow.End {
+		x.tellParent()
+	}
 	return false
 }

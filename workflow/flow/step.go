@@ -82,13 +82,17 @@ func (r *Run) attempt(v *verb, opts []StepOption, fn attempt) (json.RawMessage, 
 		}
 		r.exit()
 	case err == nil:
-		if !written {
-			r.held = append(r.held, st)
+		if written {
+			x.notes(&st)
+		} else {
+			r.hold(st)
 		}
 		if x.engine.options.Eager {
 			r.flush()
 		}
 		return st.Output, nil
+	case x.overdue():
+		r.exit()
 	case x.ctx.Err() != nil: // the process shuts down: this was no attempt
 		r.park(workflow.Step{}, parking{after: soon})
 	}
@@ -105,7 +109,7 @@ func (r *Run) failed(st workflow.Step, err error, o *stepOptions) error {
 	_, unsure := err.(*unsureError) //nolint:errorlint // this very error is meant
 	if !unsure && (retry.IsPermanent(shielded) || st.Attempts >= o.policy.Attempts) {
 		st.Outcome = workflow.Broken
-		r.held = append(r.held, st)
+		r.hold(st)
 		if r.stay.engine.options.Eager {
 			r.flush()
 		}
@@ -115,8 +119,8 @@ func (r *Run) failed(st workflow.Step, err error, o *stepOptions) error {
 	if o.policy.Wait != nil {
 		pause = max(o.policy.Wait(st.Attempts), soon)
 	}
-	if after, ok := errors.AsType[*retryAfter](shielded); ok {
-		pause = max(after.d, soon)
+	if after, ok := retry.AfterOf(shielded); ok {
+		pause = max(after, soon)
 	}
 	if unsure { // the policy does not count as long as transactions are cut off
 		pause = max(pause, min(time.Second<<min(st.Attempts-1, 6), time.Minute))
@@ -135,8 +139,10 @@ func (x *stay) call(st *workflow.Step, timeout time.Duration, fn attempt) (writt
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
+	ctx, span := x.span(ctx, st)
 	began := time.Now()
 	err = guard(func() (err error) { written, err = fn(ctx, st); return err })
+	endStep(span, err)
 	st.Took = min(time.Since(began), workflow.MaxDelay)
 	return written, err
 }

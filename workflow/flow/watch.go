@@ -18,7 +18,6 @@ const (
 	watchPace  = time.Second
 	checkAfter = time.Second      // a run without a write is checked, if the store tells nothing
 	checkSlow  = 15 * time.Second // the same, if the store tells of runs that are lost
-	sweepEvery = 5 * time.Minute
 	sweepBatch = 1000
 )
 
@@ -110,7 +109,7 @@ func (e *Engine) tick(ctx context.Context, w *watching) {
 		e.check()
 	}
 	e.stale()
-	if time.Since(w.sweep) > sweepEvery {
+	if time.Since(w.sweep) > e.options.Sweep {
 		w.sweep = time.Now()
 		e.sweep(ctx)
 	}
@@ -121,6 +120,9 @@ func (e *Engine) tick(ctx context.Context, w *watching) {
 func (e *Engine) takeOver(ctx context.Context, w *watching) {
 	defer e.fly()()
 	w.full = false
+	if len(w.dead) > 0 { // else the beats of the others are not looked at any more, and the dead come again as new
+		e.member.Watch()
+	}
 	dead := e.member.Dead()
 	maps.DeleteFunc(w.dead, func(name string, _ time.Time) bool { return dead[name] == 0 })
 	for _, name := range slices.Sorted(maps.Keys(dead)) {
@@ -248,6 +250,9 @@ func (e *Engine) sweep(ctx context.Context) {
 		n, err := e.store.Sweep(ctx, sweepBatch)
 		if err != nil && ctx.Err() == nil {
 			e.options.Logger.Warn("sweep failed", "err", logtext.Of(err))
+		}
+		if n > 0 {
+			e.telemeter.each(func(m Metrics) { m.Swept(n) })
 		}
 		if err != nil || n < sweepBatch {
 			return

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/workflow"
 )
@@ -15,7 +16,7 @@ type Workflow[In, Out any] struct{ def *definition }
 
 // New returns a definition. name is 1 to 48 of a-z, 0-9, '_' and '-'. Raise version when a change of the body does not
 // fit the journals of runs in flight, and give NewEngine both until the old runs have ended; or guard the change with
-// Patch. New panics if the name or the version is invalid: they are constants of the program.
+// Patch. New panics if the name, the version or an option is invalid: they are constants of the program.
 func New[In, Out any](
 	name string, version int, body func(r *Run, in In) (Out, error), opts ...DefinitionOption,
 ) *Workflow[In, Out] {
@@ -40,6 +41,13 @@ func New[In, Out any](
 	for _, o := range opts {
 		o.definitionOption(d)
 	}
+	err := workflow.Limit(d.limit).Validate()
+	if d.deadline < 0 || d.deadline > workflow.MaxDelay {
+		err = fmt.Errorf("%w: deadline of %v", workflow.ErrInvalid, d.deadline)
+	}
+	if err != nil {
+		panic("flow: " + err.Error())
+	}
 	return &Workflow[In, Out]{d}
 }
 
@@ -51,8 +59,10 @@ func (w *Workflow[In, Out]) definition() *definition { return w.def }
 // A definition is a Workflow without its types.
 type definition struct {
 	workflow.Definition
-	keep int // days; 0 means the default
-	call func(r *Run, in json.RawMessage) (json.RawMessage, error)
+	keep     int           // days; 0 means the default
+	deadline time.Duration // 0 means none
+	limit    Limit
+	call     func(r *Run, in json.RawMessage) (json.RawMessage, error)
 }
 
 // encode returns v as a store keeps it.

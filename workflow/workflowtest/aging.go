@@ -133,6 +133,28 @@ var agingClauses = []clauseOn[AgingStore]{
 		},
 	},
 	{
+		name: "limit-refill",
+		rule: "as time passes, as many runs may begin as Limit.PerSecond says, and no more after a long time",
+		check: func(p *probe, s AgingStore) {
+			for i := range 9 {
+				p.start(starting(fmt.Sprint("r", i)))
+			}
+			l := workflow.Limit{PerSecond: slowly}
+			p.inTurn(limited("a", l), "r0")
+			p.age(s, 50*time.Minute)
+			p.heldBack(limited("a", l))
+			p.age(s, 11*time.Minute)
+			p.inTurn(limited("b", l), "r1")
+			p.heldBack(limited("a", l))
+			p.age(s, 7*day)
+			p.inTurn(limited("a", l), "r2")
+			p.heldBack(limited("b", l))
+			l.PerSecond = 20
+			p.age(s, time.Second)
+			p.inTurn(limited("a", l), "r3", "r4", "r5")
+		},
+	},
+	{
 		name: "living",
 		rule: "a process counts as living for LivingFor after it has noted its definitions",
 		check: func(p *probe, s AgingStore) {

@@ -20,10 +20,14 @@ type broken struct {
 	claim func(context.Context, workflow.ClaimRequest) ([]workflow.Claimed, time.Duration, error)
 	write func(context.Context, []workflow.Entry) ([]error, error)
 	sweep func(context.Context, int) (int, error)
-	count func(context.Context) (map[string]map[workflow.Status]int, error)
+	count func(context.Context, ...workflow.Status) (map[string]map[workflow.Status]int, error)
 	runs  func(context.Context, workflow.Query) iter.Seq2[workflow.Run, error]
 	steps func(context.Context, string) iter.Seq2[workflow.Step, error]
 	hear  func(workflow.Note) bool // whether a note is heard
+
+	subscribe     func(context.Context, workflow.Subscription) error
+	unsubscribe   func(context.Context, string) error
+	subscriptions func(context.Context) ([]workflow.Subscription, error)
 }
 
 func newBroken() *broken {
@@ -31,6 +35,7 @@ func newBroken() *broken {
 	return &broken{
 		Memory: m, start: m.Start, send: m.Send, claim: m.Claim, write: m.Write, sweep: m.Sweep, count: m.Counts,
 		runs: m.Runs, steps: m.Steps, hear: func(workflow.Note) bool { return true },
+		subscribe: m.Subscribe, unsubscribe: m.Unsubscribe, subscriptions: m.Subscriptions,
 	}
 }
 
@@ -54,8 +59,8 @@ func (b *broken) Write(ctx context.Context, entries []workflow.Entry) ([]error, 
 
 func (b *broken) Sweep(ctx context.Context, limit int) (int, error) { return b.sweep(ctx, limit) }
 
-func (b *broken) Counts(ctx context.Context) (map[string]map[workflow.Status]int, error) {
-	return b.count(ctx)
+func (b *broken) Counts(ctx context.Context, of ...workflow.Status) (map[string]map[workflow.Status]int, error) {
+	return b.count(ctx, of...)
 }
 
 func (b *broken) Runs(ctx context.Context, q workflow.Query) iter.Seq2[workflow.Run, error] {
@@ -64,6 +69,16 @@ func (b *broken) Runs(ctx context.Context, q workflow.Query) iter.Seq2[workflow.
 
 func (b *broken) Steps(ctx context.Context, run string) iter.Seq2[workflow.Step, error] {
 	return b.steps(ctx, run)
+}
+
+func (b *broken) Subscribe(ctx context.Context, s workflow.Subscription) error {
+	return b.subscribe(ctx, s)
+}
+
+func (b *broken) Unsubscribe(ctx context.Context, id string) error { return b.unsubscribe(ctx, id) }
+
+func (b *broken) Subscriptions(ctx context.Context) ([]workflow.Subscription, error) {
+	return b.subscriptions(ctx)
 }
 
 func (b *broken) Listen(ctx context.Context, hear func(workflow.Note)) {

@@ -27,6 +27,10 @@ func TestSuiteConvictsRead(t *testing.T) {
 		"the newest waits longest": {"runs-event", lists(newestWaits)},
 		"a payload is ignored":     {"runs-event", eachQuery(noPayload)},
 		"all waits are of one run": {"runs-event", lists(withAny)},
+		"a key is ignored":         {"runs-keys", eachQuery(func(q *workflow.Query) { q.KeyPrefix = "" })},
+		"a key has no case":        {"runs-keys", eachQuery(func(q *workflow.Query) { q.KeyPrefix = strings.ToLower(q.KeyPrefix) })},
+		"keys go by start":         {"runs-keys", lists(keysByStart)},
+		"one page of keys":         {"runs-keys", lists(onePageOfKeys)},
 		"a list holds the lock":    {"runs-loop", holdsLock},
 		"a list is read once":      {"runs-twice", readsOnce},
 		"a journal is by name":     {"steps-order", journals(byName)},
@@ -34,6 +38,7 @@ func TestSuiteConvictsRead(t *testing.T) {
 		"a mailbox of 100 signals": {"steps-many", journals(shortMailbox)},
 		"counts of what runs":      {"counts", countsRunning},
 		"counts of one workflow":   {"counts", countsOne},
+		"counts all statuses":      {"counts", countsAll},
 		"a sweep of what is over":  {"sweep-nothing", sweeps(workflow.Completed)},
 		"a sweep of what runs":     {"sweep-nothing", sweeps(workflow.Running)},
 	})
@@ -59,6 +64,20 @@ func sinceExclusive(q *workflow.Query) {
 func newestWaits(q workflow.Query, all []run) []run {
 	if q.Event != "" {
 		slices.SortFunc(all, func(a, b run) int { return b.Started.Compare(a.Started) })
+	}
+	return all
+}
+
+func keysByStart(q workflow.Query, all []run) []run {
+	if q.KeyPrefix != "" {
+		slices.SortFunc(all, func(a, b run) int { return strings.Compare(b.ID, a.ID) })
+	}
+	return all
+}
+
+func onePageOfKeys(q workflow.Query, all []run) []run {
+	if q.KeyPrefix != "" {
+		all = all[:min(len(all), 64)]
 	}
 	return all
 }
@@ -148,8 +167,8 @@ func shortMailbox(all []row) []row {
 }
 
 func countsRunning(b *broken) {
-	b.count = func(ctx context.Context) (map[string]map[workflow.Status]int, error) {
-		all, err := b.Memory.Counts(ctx)
+	b.count = func(ctx context.Context, of ...workflow.Status) (map[string]map[workflow.Status]int, error) {
+		all, err := b.Memory.Counts(ctx, of...)
 		for _, of := range all {
 			for status := range of {
 				if status != workflow.Running {
@@ -161,9 +180,15 @@ func countsRunning(b *broken) {
 	}
 }
 
+func countsAll(b *broken) {
+	b.count = func(ctx context.Context, _ ...workflow.Status) (map[string]map[workflow.Status]int, error) {
+		return b.Memory.Counts(ctx)
+	}
+}
+
 func countsOne(b *broken) {
-	b.count = func(ctx context.Context) (map[string]map[workflow.Status]int, error) {
-		all, err := b.Memory.Counts(ctx)
+	b.count = func(ctx context.Context, of ...workflow.Status) (map[string]map[workflow.Status]int, error) {
+		all, err := b.Memory.Counts(ctx, of...)
 		for name := range all {
 			if name != "flow" {
 				delete(all, name)

@@ -57,6 +57,9 @@ var noteClauses = []clause{{
 		hears("a pause", workflow.Note{Run: "r"}, func() { p.act("r", workflow.Pause) })
 		hears("a resumption", workflow.Note{}, func() { p.act("r", workflow.Resume) })
 		p.claimed("r", plain("a"))
+		p.start(ownedChild("r", "child"))
+		p.start(ownedChild("child", "deep"))
 		hears("a cancellation", workflow.Note{Run: "r"}, func() { p.act("r", workflow.Cancel) })
+		hears("the cancellation of a family", workflow.Note{Run: "deep"}, func() {})
 	},
 }}

@@ -2,6 +2,7 @@ package workflowtest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ const (
 	Ended  Change = "ended"  // it is completed, with the output null
 	Parked Change = "parked" // it has no owner, is never due, and waits for the event "e"
 	Mailed Change = "mailed" // it has got one more signal, of the id "open" and the event "e"
+	Begun  Change = "begun"  // it has a child of the id "begun", which is due, and is locked against a Cancel
 )
 
 // An OpeningStore can begin to change a run and leave the change open, as the transaction of another process does. Only
@@ -31,12 +33,12 @@ type OpeningStore interface {
 // RunOpening checks the clauses about calls that meet a change which is under way. newStore must return an empty store
 // each time it is called.
 func RunOpening(t *testing.T, newStore func(t *testing.T) OpeningStore) {
-	bound(openClauses).Run(t, newStore)
+	bound(slices.Concat(openClauses, openFamilyClauses)).Run(t, newStore)
 }
 
 // OpeningViolations is [Violations] for the clauses about calls that meet a change which is under way.
 func OpeningViolations(ctx context.Context, newStore func() OpeningStore, names ...string) map[string]error {
-	return bound(openClauses).Violations(ctx, newStore, names...)
+	return bound(slices.Concat(openClauses, openFamilyClauses)).Violations(ctx, newStore, names...)
 }
 
 // slow is for how long a change is under way. A store that keeps the clauses keeps them for any time.

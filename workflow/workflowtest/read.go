@@ -2,6 +2,7 @@ package workflowtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -143,6 +144,59 @@ var readClauses = []clause{
 		},
 	},
 	{
+		name: "runs-keys",
+		rule: "with KeyPrefix Runs yields the runs of a workflow whose key begins with it, the greatest key in byte " +
+			"order first",
+		check: func(p *probe, _ workflow.Store) {
+			var batch []workflow.NewRun
+			add := func(id, key string) {
+				n := owned(id)
+				n.Key = key
+				batch = append(batch, n)
+			}
+			for i := range pages {
+				add(fmt.Sprint("r", i*7919%pages), fmt.Sprintf("k %03d", i*7919%pages))
+			}
+			for id, key := range map[string]string{
+				"before": "k", "capital": "K 100", "percent": "k%", "after": "k!", "no key": "",
+				"é": "\uFFFFé", "e": "\uFFFFe",
+				"last": "\uFFFF\U0010FFFF\U0010FFFF", "beyond": "\U00010000", "private": "\uE000", "below": "\uD7FF~",
+				"end": "\U0010FFFF~",
+			} {
+				add(id, key)
+			}
+			other := owned("other")
+			other.Workflow, other.Key = "other", "k 100"
+			p.start(append(batch, other)...)
+			q := workflow.Query{Workflow: flow, KeyPrefix: "k "}
+			got := p.runs(q)
+			for i, r := range got {
+				if r.Key != fmt.Sprintf("k %03d", pages-1-i) || r.Workflow != flow {
+					fail("run %d of %q has key %q", i, q.KeyPrefix, r.Key)
+				}
+			}
+			if len(got) != pages {
+				fail("%d runs have the prefix, want %d", len(got), pages)
+			}
+			q.Limit = 3
+			p.wantRuns(q, "r249", "r248", "r247")
+			q.KeyPrefix = "k 01"
+			p.wantRuns(q, "r19", "r18", "r17")
+			p.act("r18", workflow.Cancel)
+			q.Status, q.Input = workflow.Running, json.RawMessage(`{"n":1}`)
+			p.wantRuns(q, "r19", "r17", "r16")
+			q.Until, q.Limit = p.run("r0").Started, 0
+			p.wantRuns(q)
+			for prefix, ids := range map[string][]string{
+				"k 249": {"r249"}, "k 25": nil, "K": {"capital"}, "k%": {"percent"}, "\uFFFF": {"last", "é", "e"},
+				"\uFFFF\U0010FFFF": {"last"}, "\uD7FF": {"below"}, "\U00010000": {"beyond"},
+				"\U0010FFFF": {"end"},
+			} {
+				p.wantRuns(workflow.Query{Workflow: flow, KeyPrefix: prefix}, ids...)
+			}
+		},
+	},
+	{
 		name: "runs-loop",
 		rule: "the body of a loop over Runs or Steps may call every method, and may end the loop early",
 		check: func(p *probe, _ workflow.Store) {
@@ -264,10 +318,10 @@ var readClauses = []clause{
 	},
 	{
 		name: "counts",
-		rule: "Counts says how many runs of each workflow have each status",
+		rule: "Counts says how many runs of each workflow have each status, or each of some statuses",
 		check: func(p *probe, _ workflow.Store) {
-			wantCounts := func(want map[string]map[workflow.Status]int) {
-				if got := p.counts(); !maps.EqualFunc(got, want, maps.Equal[map[workflow.Status]int]) {
+			wantCounts := func(want map[string]map[workflow.Status]int, of ...workflow.Status) {
+				if got := p.counts(of...); !maps.EqualFunc(got, want, maps.Equal[map[workflow.Status]int]) {
 					fail("Counts returns %v, want %v", got, want)
 				}
 			}
@@ -286,6 +340,15 @@ var readClauses = []clause{
 				"other": {workflow.Running: 1},
 				flow:    {workflow.Running: 3, workflow.Completed: 2, workflow.Failed: 1, workflow.Cancelled: 1},
 			})
+			wantCounts(map[string]map[workflow.Status]int{
+				"other": {workflow.Running: 1}, flow: {workflow.Running: 3},
+			}, workflow.Running)
+			wantCounts(map[string]map[workflow.Status]int{
+				flow: {workflow.Completed: 2, workflow.Failed: 1},
+			}, workflow.Completed, workflow.Failed)
+			if _, err := p.store.Counts(p.ctx, workflow.Running, "gone"); !errors.Is(err, workflow.ErrInvalid) {
+				fail("Counts of a status that there is not is %v, want workflow.ErrInvalid", err)
+			}
 		},
 	},
 	{
@@ -307,8 +370,8 @@ var readClauses = []clause{
 	},
 }
 
-func (p *probe) counts() map[string]map[workflow.Status]int {
-	counts, err := p.store.Counts(p.ctx)
+func (p *probe) counts(of ...workflow.Status) map[string]map[workflow.Status]int {
+	counts, err := p.store.Counts(p.ctx, of...)
 	ok(err)
 	return counts
 }

@@ -3,6 +3,7 @@ package workflowtest
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -57,11 +58,22 @@ var badRuns = func() map[string]func(*workflow.NewRun) {
 		"a delay over a year":   func(n *run) { n.Owner, n.Delay = "", workflow.MaxDelay+1 },
 		"an owner and no epoch": func(n *run) { n.Fence.Epoch = 0 },
 		"a negative epoch":      func(n *run) { n.Fence.Epoch = -1 },
+		"no key to debounce by": func(n *run) { n.Owner, n.Debounce = "", true },
+		"an owner, debounced":   func(n *run) { n.Key, n.Debounce = "k", true },
 		"an id twice":           func(n *run) { n.ID = "before" },
+		"a parent beside it":    func(n *run) { n.Parent = "before" },
+		"itself as parent":      func(n *run) { n.Parent = n.ID },
+		"a fork of itself":      func(n *run) { n.Owner, n.From, n.FromStep = "", n.ID, "s" },
+		"a fork that is owned":  func(n *run) { n.From, n.FromStep = "r", "s" },
+		"a fork with a parent":  func(n *run) { n.Owner, n.Parent, n.From, n.FromStep = "", "p", "r", "s" },
+		"a fork from no step":   func(n *run) { n.Owner, n.From = "", "r" },
+		"a step of no run":      func(n *run) { n.Owner, n.FromStep = "", "s" },
 	}
 	into(all, badIDs, "run", func(n *run, id string) { n.ID = id })
 	into(all, without(badIDs), "key", func(n *run, id string) { n.Key = id })
+	into(all, without(badIDs), "group", func(n *run, id string) { n.Group = id })
 	into(all, without(badIDs), "owner", func(n *run, id string) { n.Owner = id })
+	into(all, without(badIDs), "parent", func(n *run, id string) { n.Parent = id })
 	into(all, badIDs, "nonce", func(n *run, id string) { n.Fence.Nonce = id })
 	into(all, badNames, "workflow", func(n *run, name string) { n.Workflow = name })
 	into(all, badDocuments, "input", func(n *run, doc string) { n.Input = json.RawMessage(doc) })
@@ -78,6 +90,7 @@ var badMessages = func() map[string]func(*workflow.Message) {
 	into(all, badIDs, "run", func(m *message, id string) { m.Run = id })
 	into(all, badIDs, "signal", func(m *message, id string) { m.ID = id })
 	into(all, badIDs, "event", func(m *message, id string) { m.Event = id })
+	into(all, badStepNames, "step", func(m *message, name string) { m.Action, m.Event = workflow.Rewind, name })
 	into(all, badIDs, "cancelled run", func(m *message, id string) { m.Run, m.Action = id, workflow.Cancel })
 	into(all, badDocuments, "payload", func(m *message, doc string) { m.Payload = json.RawMessage(doc) })
 	return all
@@ -166,6 +179,15 @@ var badRequests = func() map[string]func(*workflow.ClaimRequest) {
 			q.Definitions = []workflow.Definition{{Workflow: flow, Version: 1<<30 + 1}}
 		},
 	}
+	for what, l := range map[string]workflow.Limit{
+		"a negative number of runs": {Runs: -1}, "a negative number of a group": {EachGroup: -1},
+		"too great a number of runs": {Runs: 1 << 40}, "too great a number of a group": {EachGroup: 1 << 40},
+		"a negative rate": {PerSecond: -1}, "too high a rate": {PerSecond: 1e7}, "too low a rate": {PerSecond: 1e-7},
+		"no rate": {PerSecond: math.NaN()}, "an endless rate": {PerSecond: math.Inf(1)},
+	} {
+		all["a limit with "+what] = func(q *request) { q.Limits = map[string]workflow.Limit{flow: l} }
+	}
+	into(all, badNames, "limited", func(q *request, name string) { q.Limits = map[string]workflow.Limit{name: {}} })
 	into(all, badIDs, "process", func(q *request, id string) { q.Process = id })
 	into(all, badIDs, "nonce", func(q *request, id string) { q.Nonce = id })
 	into(all, without(badIDs), "from", func(q *request, id string) { q.From, q.MostCrashes = id, 1 })
@@ -189,8 +211,16 @@ var badQueries = func() map[string]func(*workflow.Query) {
 		"an After out of reach":  func(q *query) { q.After = &workflow.Run{ID: "r", Started: time.Unix(1<<40, 0)} },
 		"an After of bytes":      func(q *query) { q.After = &workflow.Run{ID: "\xff"} },
 		"an event that is bytes": func(q *query) { q.Event = "\xff" },
+		"keys of all workflows":  func(q *query) { q.KeyPrefix = "k" },
+		"a key and an id":        func(q *query) { q.Workflow, q.KeyPrefix, q.ID = flow, "k", "r" },
+		"a key and an event":     func(q *query) { q.Workflow, q.KeyPrefix, q.Event = flow, "k", "e" },
+		"a key and After": func(q *query) {
+			q.Workflow, q.KeyPrefix, q.After = flow, "k", &workflow.Run{ID: "r", Started: time.Unix(1, 0)}
+		},
 	}
 	into(all, without(badIDs), "run", func(q *query, id string) { q.ID = id })
+	into(all, without(badIDs), "parent", func(q *query, id string) { q.Parent = id })
+	into(all, without(badIDs), "key", func(q *query, id string) { q.Workflow, q.KeyPrefix = flow, id })
 	into(all, without(badNames), "workflow", func(q *query, name string) { q.Workflow = name })
 	into(all, badDocuments, "input", func(q *query, doc string) { q.Input = json.RawMessage(doc) })
 	into(all, badDocuments, "payload", func(q *query, doc string) { q.Event, q.Payload = "e", json.RawMessage(doc) })

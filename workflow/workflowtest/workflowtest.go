@@ -42,8 +42,8 @@ func Violations(ctx context.Context, newStore func() workflow.Store, names ...st
 
 func contract() suite.Clauses[workflow.Store] {
 	return bound(slices.Concat(startClauses, claimClauses, lostClauses, crashClauses, writeClauses, nextClauses,
-		rowClauses, signalClauses, controlClauses, readClauses, valueClauses, refusedClauses, goldenClauses,
-		raceClauses, noteClauses))
+		rowClauses, signalClauses, controlClauses, familyClauses, forkClauses, readClauses, valueClauses,
+		refusedClauses, goldenClauses, raceClauses, noteClauses, topicClauses, limitClauses, debounceClauses))
 }
 
 // bound returns the clauses with a probe of the store that the runner brings.

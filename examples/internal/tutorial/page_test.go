@@ -131,10 +131,11 @@ func parse(t *testing.T, line string) command {
 }
 
 // differs matches what differs from run to run: ids, sums, times, durations and addresses.
-var differs = regexp.MustCompile(`\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b|\b[A-Z2-7]{26}\b|\d{4}-\d\d-\d\dT[\d:.]+Z|\d{4}/\d\d/\d\d [\d:]{8}|"ms":\d+|` +
+var differs = regexp.MustCompile(`\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b|\b[A-Z2-7]{26}\b|\b[0-9a-hj-km-np-tv-z]{26}\b|` +
+	`\d{4}-\d\d-\d\dT[\d:.]+Z|\d{4}/\d\d/\d\d [\d:]{8}|"ms":\d+|` +
 	`\b(?:addr|boot_ms|took_ms)=\S+|\t(?:\(cached\)|[\d.]+s)`)
 
-var id = regexp.MustCompile(`^(?:[0-9a-f]{32}|[0-9a-f]{64}|[A-Z2-7]{26})$`)
+var id = regexp.MustCompile(`^(?:[0-9a-f]{32}|[0-9a-f]{64}|[A-Z2-7]{26}|[0-9a-hj-km-np-tv-z]{26})$`)
 
 // same reports whether a text is the one on the page, but for what differs from run to run. It notes in ids which id
 // stands for which on the page.

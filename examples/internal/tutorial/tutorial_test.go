@@ -29,8 +29,8 @@ func TestTutorial(t *testing.T) {
 			return // the next steps need this one
 		}
 	}
-	if steps != 7 {
-		t.Errorf("%d steps have blocks, want 7", steps)
+	if steps != 8 {
+		t.Errorf("%d steps have blocks, want 8", steps)
 	}
 }
 

@@ -16,21 +16,25 @@ import (
 func (s *Store) Append(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) error {
-	sql := s.sql.append
+	sql := settling{s.sql.append, s.sql.relabel}
 	if s.calls != nil {
-		sql = s.calls.append
+		sql = s.calls.settling(s.calls.append)
 	}
 	_, err := s.append(ctx, sql, l, cp, o)
 	return err
 }
 
-// append sends sql, which is the statement of Append, perhaps with a part that has more parameters.
+// A settling holds the statement of an Append, and that of an Append with Relabel: see relabeled.
+type settling struct{ append, relabel string }
+
+// append sends the statement of Append, perhaps with a part that has more parameters.
 func (s *Store) append(
-	ctx context.Context, sql string, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	ctx context.Context, settle settling, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 	more ...any,
 ) (forgotten bool, err error) {
 	keep, err := o.Kept()
-	if err := errors.Join(l.Validate(), cp.Validate(), err); err != nil {
+	labels, wrong := o.Relabeled()
+	if err := errors.Join(l.Validate(), cp.Validate(), err, wrong); err != nil {
 		return false, err
 	}
 	var payload *string
@@ -46,6 +50,10 @@ func (s *Store) append(
 		l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn,
 		string(cp.State), payload, route, cp.Signature, cp.Version, cp.RunID, cp.RequestID, keep, o.Owes, o.Release,
 	}, more...)
+	sql := settle.append
+	if labels != nil {
+		sql, args = relabeled(settle.relabel, args, labels)
+	}
 	if s.calls != nil {
 		forgotten, err = s.callAppend(ctx, o, sql, args...)
 	} else {

@@ -24,8 +24,8 @@ var functionsSQL string
 
 // functions are the names of all functions after the prefix. A placeholder is such a name without its number.
 var functions = []string{
-	"session_claim_1", "session_append_1", "session_mark_1", "session_delete_1", "session_renew_1", "session_raise_1",
-	"session_retire_1",
+	"session_claim_1", "session_append_1", "session_mark_1", "session_delete_2", "session_renew_1", "session_raise_1",
+	"session_retire_2", "session_relabel_1",
 }
 
 // functionNamed returns the name with its number.
@@ -36,6 +36,8 @@ func functionNamed(placeholder string) string {
 // calls holds the calls that a store sends instead of statements that write. Each call is about one session.
 type calls struct {
 	claim, append, mark, delete, renew, raise, retire string
+	// relabel calls a function for what an append returns, which has the place {append}.
+	relabel string
 
 	// owned and slice are statements that list the sessions to raise and to retire.
 	owned, slice string
@@ -43,13 +45,14 @@ type calls struct {
 
 func fillCalls(names *strings.Replacer) *calls {
 	c := calls{
-		claim:  `SELECT * FROM {session_claim}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		append: `SELECT {session_append}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-		mark:   `SELECT {session_mark}($1, $2, $3, $4, $5, $6, $7, $8)`,
-		delete: `SELECT {session_delete}($1, $2, $3, $4)`,
-		renew:  `SELECT {session_renew}($1, $2, $3, $4, $5, $6)`,
-		raise:  `SELECT {session_raise}($1, $2)`,
-		retire: `SELECT {session_retire}($1, $2, $3, {unsettled})`,
+		claim:   `SELECT * FROM {session_claim}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		append:  `SELECT {session_append}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+		mark:    `SELECT {session_mark}($1, $2, $3, $4, $5, $6, $7, $8)`,
+		delete:  `SELECT {session_delete}($1, $2, $3, $4)`,
+		renew:   `SELECT {session_renew}($1, $2, $3, $4, $5, $6)`,
+		raise:   `SELECT {session_raise}($1, $2)`,
+		retire:  `SELECT {session_retire}($1, $2, $3, {unsettled})`,
+		relabel: `SELECT {session_relabel}(a.verdict, $1, $2, {names}, {times}) FROM ({append} AS verdict OFFSET 0) a`,
 		owned: `
 			SELECT orchestrator, session
 			FROM {sessions}
@@ -66,8 +69,13 @@ func fillCalls(names *strings.Replacer) *calls {
 			LIMIT $4`,
 	}
 	pgstate.Fill(names,
-		&c.claim, &c.append, &c.mark, &c.delete, &c.renew, &c.raise, &c.retire, &c.owned, &c.slice)
+		&c.claim, &c.append, &c.mark, &c.delete, &c.renew, &c.raise, &c.retire, &c.relabel, &c.owned, &c.slice)
 	return &c
+}
+
+// settling returns the call of an append, and the call with new labels.
+func (c *calls) settling(append string) settling {
+	return settling{append, strings.Replace(c.relabel, "{append}", append, 1)}
 }
 
 // callClaim claims a session. If there is no such session, callClaim creates it. With brief, it reads no turn. If

@@ -161,6 +161,26 @@ BEGIN
     RETURN 'appended';
 END $$;
 
+-- A settle with new labels calls this function for what session_append, or a function around it, has returned. The
+-- labels that stay are not written again. A time is in milliseconds, and -1 is none.
+CREATE FUNCTION {session_relabel}(
+    _verdict text, _orchestrator text, _session text, _names text[], _times bigint[]
+) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    IF _verdict NOT IN ('appended', 'forgotten') THEN
+        RETURN _verdict;
+    END IF;
+    DELETE FROM {labels} l
+    WHERE l.orchestrator = _orchestrator AND l.session = _session AND l.label <> ALL(_names);
+    FOR i IN 1..cardinality(_names) LOOP
+        INSERT INTO {labels} AS l (orchestrator, session, label, due)
+        VALUES (_orchestrator, _session, _names[i], nullif(_times[i], -1))
+        ON CONFLICT (orchestrator, label, session) DO UPDATE SET due = excluded.due
+        WHERE l.due IS DISTINCT FROM excluded.due;
+    END LOOP;
+    RETURN _verdict;
+END $$;
+
 CREATE FUNCTION {session_mark}(
     _orchestrator text, _session text, _epoch bigint, _nonce text, _summarized integer, _delivered integer,
     _release boolean, _retry bigint
@@ -201,6 +221,9 @@ BEGIN
     END IF;
     DELETE FROM {turns} t
     WHERE t.orchestrator = _orchestrator AND t.session = _session AND NOT EXISTS (
+        SELECT FROM {sessions} h WHERE h.orchestrator = _orchestrator AND h.session = _session);
+    DELETE FROM {labels} l
+    WHERE l.orchestrator = _orchestrator AND l.session = _session AND NOT EXISTS (
         SELECT FROM {sessions} h WHERE h.orchestrator = _orchestrator AND h.session = _session);
     PERFORM pg_logical_emit_message(true, 'holdfast', '');
     RETURN true;
@@ -248,5 +271,6 @@ BEGIN
     END IF;
     DELETE FROM {sessions} h WHERE h.orchestrator = _orchestrator AND h.session = _session;
     DELETE FROM {turns} t WHERE t.orchestrator = _orchestrator AND t.session = _session;
+    DELETE FROM {labels} l WHERE l.orchestrator = _orchestrator AND l.session = _session;
     RETURN true;
 END $$;

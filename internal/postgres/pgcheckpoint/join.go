@@ -17,9 +17,13 @@ func (s *Store) Joined(part pgjoin.Part) func(
 	if !part.DB.Shares(s.db) || (part.Call == "") != (s.calls == nil) {
 		return nil
 	}
-	sql := strings.ReplaceAll(s.sql.settle, "{part}", part.SQL)
+	sql := settling{
+		strings.ReplaceAll(s.sql.settle, "{part}", part.SQL),
+		strings.ReplaceAll(s.sql.settleRelabel, "{part}", part.SQL),
+	}
 	if s.calls != nil {
-		sql = strings.ReplaceAll(part.Call, "{append}", s.db.Prefix.Table(functionNamed("session_append")))
+		sql = s.calls.settling(
+			strings.ReplaceAll(part.Call, "{append}", s.db.Prefix.Table(functionNamed("session_append"))))
 	}
 	return func(
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, more ...any,

@@ -59,12 +59,30 @@ DO $$ DECLARE leaf regclass; BEGIN
         EXECUTE format('ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02)', leaf);
     END LOOP;
 END $$;
-` + pgsweep.Schema + pgprocess.Schema
+` + labelsSQL + pgsweep.Schema + pgprocess.Schema
+
+// labelsSQL makes the table of the labels. A settle writes to it only if the labels change, and touches no more of the
+// head than any settle. The primary key serves the listings by label, and labels_due those by time, which is in
+// milliseconds. labels_session finds the labels of one session. Its order is not that of ORDER BY, so that no listing
+// walks all sessions by it.
+const labelsSQL = `
+CREATE TABLE IF NOT EXISTS {labels} (
+    orchestrator text COLLATE "C" NOT NULL,
+    session      text COLLATE "C" NOT NULL,
+    label        text COLLATE "C" NOT NULL,
+    due          bigint,
+    PRIMARY KEY (orchestrator, label, session)
+);
+
+CREATE INDEX IF NOT EXISTS {labels_session} ON {labels} (orchestrator, session text_pattern_ops);
+
+CREATE INDEX IF NOT EXISTS {labels_due} ON {labels} (orchestrator, label, due, session) WHERE due IS NOT NULL;
+`
 
 // Schema returns statements that may be run again, and that fail if they would hide tables which are there: see
 // pgstate.Unhidden. With [Options].Functions they create the functions too.
 func (s *Store) Schema() string {
-	schema := pgstate.Unhidden(s.db.Prefix, "sessions", "turns") + pgstate.Unlocked(s.Fill(schemaSQL))
+	schema := pgstate.Unhidden(s.db.Prefix, "sessions", "turns", "labels") + pgstate.Unlocked(s.Fill(schemaSQL))
 	if s.calls != nil {
 		schema += s.Functions()
 	}

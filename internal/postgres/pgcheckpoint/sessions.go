@@ -23,27 +23,41 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 		}
 		after, left := q.After, q.Limit
 		for size := firstSessions; ; size = mostSessions {
-			if q.Limit > 0 {
+			if q.Limit > 0 && q.Label == "" {
 				size = min(size, left)
 			}
-			sql, args := s.selection(q)
-			args[2], args[3] = after, size
-			page, err := pgstate.Collect(ctx, s.db, pgx.RowTo[string], 0, sql, args...)
+			page, last, err := s.sessionPage(ctx, q, after, size)
 			if err != nil {
 				yield("", s.error(ctx, "sessions", checkpoint.Key{}, err))
 				return
 			}
 			for _, id := range page {
-				if !strings.HasPrefix(id, q.Prefix) || !yield(id, nil) {
+				left--
+				if !strings.HasPrefix(id, q.Prefix) || !yield(id, nil) || left == 0 {
 					return
 				}
-				after = id
 			}
-			if left -= len(page); len(page) < size || left == 0 {
+			if after = last; last == "" || !strings.HasPrefix(last, q.Prefix) {
 				return
 			}
 		}
 	}
+}
+
+// sessionPage returns a page of the sessions after one, and where the next page begins, which is "" at the end.
+func (s *Store) sessionPage(
+	ctx context.Context, q checkpoint.SessionQuery, after string, size int,
+) (page []string, last string, err error) {
+	if q.Label != "" {
+		return s.labeled(ctx, q, after, size)
+	}
+	sql, args := s.selection(q)
+	args[2], args[3] = after, size
+	page, err = pgstate.Collect(ctx, s.db, pgx.RowTo[string], 0, sql, args...)
+	if err == nil && len(page) == size {
+		last = page[size-1]
+	}
+	return page, last, err
 }
 
 // selection returns the statement for q, and its arguments but for where the page begins and how long it is.

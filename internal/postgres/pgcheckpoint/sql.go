@@ -29,9 +29,13 @@ const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version
 type queries struct {
 	claim, guard, create, headless, newest, answered, append, explain, mark, renew, raise string
 	// settle is append with a place for a pgjoin.Part.
-	settle                                                                    string
+	settle string
+	// relabel and settleRelabel are append and settle with new labels: see relabeled.
+	relabel, settleRelabel string
+
 	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep string
 	numbers, head, session, owes                                              string
+	labeled, labeledOnly, due, dueOnly, headed, headedAny                     string
 }
 
 var templates = queries{
@@ -204,6 +208,8 @@ var templates = queries{
 			SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2
 		), d AS (
 			DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2 AND NOT EXISTS (SELECT FROM h)
+		), l AS (
+			DELETE FROM {labels} WHERE orchestrator = $1 AND session = $2 AND NOT EXISTS (SELECT FROM h)
 		)
 		SELECT CASE WHEN {firm} THEN EXISTS (SELECT FROM h) END`,
 
@@ -238,6 +244,10 @@ var templates = queries{
 		ORDER BY session
 		LIMIT $4`,
 
+	labeled: labeledSQL,
+	due:     dueSQL,
+	headed:  headedSQL, headedAny: headedAnySQL,
+
 	held: `
 		SELECT session, owner
 		FROM {sessions}
@@ -270,21 +280,42 @@ var templates = queries{
 		), h AS (
 			DELETE FROM {sessions} h USING idle
 			WHERE h.orchestrator = idle.orchestrator AND h.session = idle.session
-			RETURNING h.orchestrator, h.session
+			RETURNING h.orchestrator, h.session, h.turn
 		), t AS (
 			DELETE FROM {turns} t USING h
 			WHERE t.orchestrator = h.orchestrator AND t.session = h.session
-		)
+		), l AS (
+			DELETE FROM {labels} l USING h
+			WHERE l.orchestrator = h.orchestrator AND l.session = h.session
+		){said}
 		SELECT (SELECT count(*) FROM h), (SELECT count(*) FROM slice), last.orchestrator, last.session
 		FROM (VALUES (1)) AS one LEFT JOIN (
 			SELECT orchestrator, session FROM slice ORDER BY orchestrator DESC, session DESC LIMIT 1
 		) AS last ON true`,
 }
 
+// said deletes what was said in the sessions that are retired. The run of a session that has settled nothing is not
+// dropped, and may name it. If an owner of before has appended while the statement waited, last is another, and all
+// stays: the statement does not see the new entry.
+const said = `, said AS MATERIALIZED (
+			SELECT s.orchestrator, s.session, s.last
+			FROM h CROSS JOIN LATERAL (
+				SELECT s.orchestrator, s.session, s.last FROM {transcripts} s
+				WHERE s.orchestrator = h.orchestrator AND s.session = h.session
+				OFFSET 0
+			) s WHERE h.turn >= 0
+		), s AS (
+			DELETE FROM {transcripts} s USING said
+			WHERE s.orchestrator = said.orchestrator AND s.session = said.session AND s.last = said.last
+			RETURNING s.orchestrator, s.session
+		), m AS (
+			DELETE FROM {messages} m USING s WHERE m.orchestrator = s.orchestrator AND m.session = s.session
+		)`
+
 // These follow the prefix in the names.
 var (
-	tables  = append([]string{"sessions", "turns", "sessions_sweep"}, pgprocess.Tables...)
-	indexes = []string{"sessions_owed", "turns_request"}
+	tables  = append([]string{"sessions", "turns", "labels", "sessions_sweep"}, pgprocess.Tables...)
+	indexes = []string{"sessions_owed", "turns_request", "labels_session", "labels_due"}
 )
 
 // Fill replaces the placeholders in a statement by the names of the store's tables and functions.
@@ -293,6 +324,7 @@ func (s *Store) Fill(template string) string { return names(s.db).Replace(templa
 func names(d *pgstate.DB) *strings.Replacer {
 	return strings.NewReplacer(append(append(d.Pairs(), pgstate.Placeholders(d.Prefix, functions)...),
 		pgsweep.Table, d.Prefix.Table("sessions_sweep"),
+		"{transcripts}", d.Prefix.Table("transcripts"), "{messages}", d.Prefix.Table("messages"),
 		"{columns}", turnColumns, "{admits}", admits, "{granted}", granted, "{retried}", retried,
 		"{looked}", strconv.Itoa(checkpoint.DefaultKeep), "{claimed}", claimed,
 	)...)
@@ -302,12 +334,17 @@ func fillAll(names *strings.Replacer) queries {
 	q := templates
 	joined := strings.NewReplacer("{and}", ", {part}", "{forgotten}", "EXISTS (SELECT FROM forgotten)")
 	q.settle = joined.Replace(q.append)
-	only := strings.NewReplacer("session >= $2 AND session > $3", "session = $2 AND $3 = ''")
+	only := strings.NewReplacer("session >= $2 AND session > $3", "session = $2 AND $3 = ''",
+		"session || '' >= $2 AND session || '' > $3", "session = $2 AND $3 = ''")
 	q.session, q.owes = only.Replace(q.sessions), only.Replace(q.owing)
+	q.labeledOnly, q.dueOnly = only.Replace(q.labeled), only.Replace(q.due)
 	q.append = strings.NewReplacer("{and}", "", "{forgotten}", "false").Replace(q.append)
+	labels := strings.NewReplacer("\n\t\t), d AS (", "\n\t\t)"+relabelSQL+", d AS (")
+	q.relabel, q.settleRelabel = labels.Replace(q.append), labels.Replace(q.settle)
 	pgstate.Fill(names,
 		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark,
 		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.session, &q.owes,
+		&q.labeled, &q.labeledOnly, &q.due, &q.dueOnly, &q.headed, &q.headedAny, &q.relabel, &q.settleRelabel,
 		&q.held, &q.numbers, &q.head,
 	)
 	return q

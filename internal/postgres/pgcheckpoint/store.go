@@ -22,11 +22,15 @@ type Options struct {
 	Unsettled time.Duration // the TTL of the others; 0 means checkpoint.DefaultUnsettled
 	Functions bool          // a joined store of runs has them too
 
+	// Said says that the database has transcripts, which go with the sessions that are retired. With Functions they
+	// stay.
+	Said bool
+
 	// Processes are those of the database, whose stores beat as one. If it is nil, the store has its own.
 	Processes *pgprocess.Processes
 }
 
-// A Store keeps sessions in two tables.
+// A Store keeps sessions, turns and labels in a table each.
 type Store struct {
 	*pgprocess.Processes
 
@@ -55,7 +59,11 @@ func New(pool pgstate.Pool, o *Options) *Store {
 	}
 	d := pgstate.New(pool, n)
 	names := names(d)
-	unsettled := strings.NewReplacer("{unsettled}",
+	said := said
+	if !o.Said {
+		said = ""
+	}
+	unsettled := strings.NewReplacer("{said}", said, "{unsettled}",
 		strconv.FormatInt(cmp.Or(max(o.Unsettled, 0), checkpoint.DefaultUnsettled).Microseconds(), 10))
 	sweep := unsettled.Replace(templates.sweep)
 	s := &Store{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/lock"
@@ -119,10 +120,10 @@ func (l *Locker) try(
 		return nil, nil, 0, context.Cause(ctx)
 	}
 	h := held{Key: name, Token: rand.Text()}
-	asking, answered := keeper.Linger(ctx)
+	asking := deadline.After(ctx, deadline.Lingering)
 	sent := time.Now()
 	granted, left, err := l.take(asking, h, tell)
-	answered()
+	asking.Cancel()
 	switch {
 	case err != nil || granted && ctx.Err() != nil:
 		l.release(ctx, h) // the server may have granted it

@@ -21,9 +21,9 @@ type Pool interface {
 }
 
 // A DB runs the statements of a store at READ COMMITTED, each call in a transaction of its own. The default of the role
-// or the database may be another level. This shows when two calls meet and one of them fails with SerializationFailure,
-// which never happens at READ COMMITTED. From then on the DB frames every call by BEGIN and COMMIT, in the same round
-// trip.
+// or the database may be another level. The first call looks at that, and so does a call that fails with
+// SerializationFailure, which never happens at READ COMMITTED. From then on the DB frames every call by BEGIN and
+// COMMIT, in the same round trip.
 //
 // If the driver asks for results as text, the frame also sets how times are written: the default of the role or the
 // database may be a style that nobody can read back.
@@ -122,23 +122,29 @@ func CutOff(ctx context.Context, err error) error {
 	return err
 }
 
-// fit refuses a database that cannot store every text. It also finds out whether results come as text.
+// fit refuses a database that cannot store every text. It also finds out whether results come as text, and frames the
+// calls if they, or the level of isolation, ask for it.
 func (d *DB) fit(ctx context.Context) error {
 	if d.encoded.Load() {
 		return nil
 	}
-	rows, err := d.pool.Query(ctx, "SELECT current_setting('server_encoding'), 0")
+	rows, err := d.pool.Query(ctx,
+		"SELECT current_setting('server_encoding'), 0, current_setting('transaction_isolation') <> 'read committed'")
 	if err != nil {
 		return err
 	}
+	var stricter bool
 	encoding, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (encoding string, err error) {
 		if row.FieldDescriptions()[1].Format == pgx.TextFormatCode { // else integers are binary, and so are times
 			d.text.Store(true)
 			d.framed.Store(true)
 		}
-		err = row.Scan(&encoding, nil)
+		err = row.Scan(&encoding, nil, &stricter)
 		return encoding, err
 	})
+	if stricter {
+		d.framed.Store(true)
+	}
 	if err == nil {
 		err = pgtext.Encoded(encoding)
 	}

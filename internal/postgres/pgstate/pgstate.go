@@ -20,8 +20,11 @@ const (
 	QueryCanceled   = "57014"
 	UniqueViolation = "23505"
 
-	// DivisionByZero is how a statement refuses what it finds, and the transaction with it.
-	DivisionByZero    = "22012"
+	// These are how a statement refuses what it finds, and the transaction with it.
+	DivisionByZero  = "22012"
+	LogarithmOfZero = "2201E"
+	NegativeRoot    = "2201F"
+
 	undefinedTable    = "42P01"
 	undefinedColumn   = "42703"
 	undefinedSchema   = "3F000"

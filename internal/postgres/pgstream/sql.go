@@ -10,7 +10,7 @@ import (
 )
 
 // queries holds the statements of one store, with its table names filled in.
-type queries struct{ append, trim, head, page, ask, lock, forget, slice, remove string }
+type queries struct{ append, trim, head, page, starts, ask, lock, forget, slice, remove string }
 
 var templates = queries{
 	// The row of the session is locked and its epoch compared in the same step. Two appends at once wait for each other
@@ -72,6 +72,13 @@ var templates = queries{
 		) c ON true
 		WHERE s.orchestrator = $1 AND s.session = $2 AND s.at > {since}
 		ORDER BY c.last`,
+
+	// A row of chunks may have some that are kept, and some before that are not.
+	starts: `
+		SELECT c.run, greatest(min(c.first), min(s.first))
+		FROM {streams} s JOIN {chunks} c ON c.orchestrator = $1 AND c.session = $2 AND c.last >= s.first
+		WHERE s.orchestrator = $1 AND s.session = $2 AND s.at > {since}
+		GROUP BY c.run`,
 
 	ask: `
 		SELECT k.orchestrator, k.session, k.seq
@@ -138,6 +145,7 @@ func names(d *pgstate.DB, ttl time.Duration) *strings.Replacer {
 
 func fillAll(names *strings.Replacer) queries {
 	q := templates
-	pgstate.Fill(names, &q.append, &q.trim, &q.head, &q.page, &q.ask, &q.lock, &q.forget, &q.slice, &q.remove)
+	pgstate.Fill(names, &q.append, &q.trim, &q.head, &q.page, &q.starts, &q.ask, &q.lock, &q.forget, &q.slice,
+		&q.remove)
 	return q
 }

@@ -1,10 +1,8 @@
 package pgtranscript
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -50,21 +48,11 @@ func (s *Store) locked(ctx context.Context, keys []transcript.Key, over bool, qu
 type ranges struct{ from, through, before []int64 }
 
 func rangesOf(spans []transcript.Span) ranges {
-	sorted := slices.Clone(spans)
-	slices.SortFunc(sorted, func(a, b transcript.Span) int { return cmp.Compare(a.From, b.From) })
 	r := ranges{[]int64{}, []int64{}, []int64{}} // nil would be NULL
 	end := int64(0)
-	for _, s := range sorted {
-		switch {
-		case s == transcript.Span{}:
-			continue
-		case end > 0 && s.From <= end+1:
-			end = max(end, s.Through)
-			r.through[len(r.through)-1] = end
-		default:
-			r.from, r.through, r.before = append(r.from, s.From), append(r.through, s.Through), append(r.before, end)
-			end = s.Through
-		}
+	for _, s := range transcript.Union(spans) {
+		r.from, r.through, r.before = append(r.from, s.From), append(r.through, s.Through), append(r.before, end)
+		end = s.Through
 	}
 	return r
 }

@@ -24,7 +24,7 @@ func withins(orchestrator, session, from, through string) string {
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	append, page, lock, copy, trim, trimAll, release string
+	append, page, lock, copy, trim, trimAll, release, raise string
 
 	// brief is page without the bodies. If the server cannot read a body, the rest is read so.
 	brief string
@@ -35,15 +35,19 @@ var templates = queries{
 	// does not see an entry that the first one has added with the same id. Then the id is there twice, the statement
 	// fails, and is sent again.
 	//
+	// The row of no session says behind which number all sessions go on.
+	//
 	// An entry that is known is told of after {firm}: the commit waits until what the statement sees is durable.
 	append: `
 		WITH head AS (
 			INSERT INTO {transcripts} AS t (orchestrator, session, last)
-			SELECT $1::text, $2::text, $4::bigint
+			SELECT $1::text, $2::text, $4::bigint + coalesce((
+				SELECT r.last FROM {transcripts} r WHERE r.orchestrator = '' AND r.session = ''
+			), 0)
 			WHERE NOT EXISTS (
 				SELECT FROM {messages} WHERE orchestrator = $1::text AND session = $2::text AND id = $3::text
 			)
-			ON CONFLICT (orchestrator, session) DO UPDATE SET last = t.last + excluded.last
+			ON CONFLICT (orchestrator, session) DO UPDATE SET last = greatest(t.last + $4::bigint, excluded.last)
 			RETURNING last
 		), added AS (
 			INSERT INTO {messages} (orchestrator, session, first, last, id, at, body)
@@ -131,6 +135,12 @@ var templates = queries{
 			RETURNING last - first + 1 AS messages
 		)
 		SELECT coalesce(sum(messages), 0)::bigint FROM gone`,
+
+	raise: `
+		INSERT INTO {transcripts} AS t (orchestrator, session, last)
+		SELECT '', '', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+		ON CONFLICT (orchestrator, session) DO UPDATE SET last = greatest(t.last, excluded.last)
+		RETURNING {durable}`,
 }
 
 // These follow the prefix in the names.
@@ -147,6 +157,7 @@ func names(d *pgstate.DB, body string) *strings.Replacer {
 func fillAll(d *pgstate.DB) queries {
 	q := templates
 	q.brief = names(d, "NULL::text").Replace(q.page)
-	pgstate.Fill(names(d, "m.body"), &q.append, &q.page, &q.lock, &q.copy, &q.trim, &q.trimAll, &q.release)
+	pgstate.Fill(names(d, "m.body"), &q.append, &q.page, &q.lock, &q.copy, &q.trim, &q.trimAll, &q.release,
+		&q.raise)
 	return q
 }

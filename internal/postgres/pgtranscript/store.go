@@ -16,7 +16,10 @@ type Store struct {
 	sql queries
 }
 
-var _ transcript.Store = (*Store)(nil)
+var (
+	_ transcript.Store  = (*Store)(nil)
+	_ transcript.Raiser = (*Store)(nil)
+)
 
 // New returns a store on pool, and panics as pgstate.New does.
 func New(pool pgstate.Pool, o *Options) *Store {

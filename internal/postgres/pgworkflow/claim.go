@@ -29,6 +29,8 @@ func (s *Store) Claim(
 	case len(r.Definitions) == 0 || r.Limit == 0 && r.Lease == 0:
 	case r.From != "" || r.Lease > 0:
 		claimed, err = s.takeOver(ctx, &r)
+	case r.Again == "" && len(r.Limits) > 0:
+		claimed, next, err = s.claimWithin(ctx, &r)
 	default:
 		claimed, next, err = s.claim(ctx, &r, r.Limit, nil)
 	}
@@ -70,10 +72,21 @@ func (s *Store) claim(
 	case r.Again != "":
 		sql, args = s.sql.again, append(args, r.Again)
 	}
-	sql = strings.ReplaceAll(sql, "{definitions}", definitions(r.Definitions))
-	claimed, next, err = s.claimBy(ctx, strings.ReplaceAll(sql, "{documents}", documents), args)
+	return s.claimAll(ctx, r.Definitions, call{sql: sql, args: args})
+}
+
+// claimAll sends the statement of a claim, the last of calls, after the others. If the server cannot read a document,
+// claimAll leaves the documents out.
+func (s *Store) claimAll(
+	ctx context.Context, defs []workflow.Definition, calls ...call,
+) (claimed []workflow.Claimed, next time.Duration, err error) {
+	last := &calls[len(calls)-1]
+	sql := strings.ReplaceAll(last.sql, "{definitions}", definitions(defs))
+	last.sql = strings.ReplaceAll(sql, "{documents}", documents)
+	claimed, next, err = s.claimBy(ctx, calls)
 	if pgstate.Corrupt(err) {
-		return s.claimUnread(ctx, strings.ReplaceAll(sql, "{documents}", unread), args)
+		last.sql = strings.ReplaceAll(sql, "{documents}", unread)
+		return s.claimUnread(ctx, calls)
 	}
 	return claimed, next, err
 }
@@ -98,14 +111,9 @@ func definitions(all []workflow.Definition) string {
 }
 
 func (s *Store) claimBy(
-	ctx context.Context, sql string, args []any,
+	ctx context.Context, calls []call,
 ) (claimed []workflow.Claimed, next time.Duration, err error) {
-	err = s.db.Answered(ctx, func() error {
-		claimed, next = nil, 0
-		rows, err := s.db.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
+	calls[len(calls)-1].read = func(rows pgx.Rows) error {
 		defer rows.Close()
 		for rows.Next() {
 			c, wait, err := scanClaimed(rows)
@@ -117,6 +125,10 @@ func (s *Store) claimBy(
 			}
 		}
 		return rows.Err()
+	}
+	err = s.db.Answered(ctx, func() error {
+		claimed, next = nil, 0
+		return s.pipe(ctx, calls)
 	})
 	return claimed, next, err
 }

@@ -19,9 +19,9 @@ import (
 // claimUnread claims runs without their documents, and reads the inputs one by one. A run whose input the server cannot
 // read is held as Drifted. Otherwise each claim would meet it, and fail.
 func (s *Store) claimUnread(
-	ctx context.Context, sql string, args []any,
+	ctx context.Context, calls []call,
 ) (claimed []workflow.Claimed, next time.Duration, err error) {
-	claimed, next, err = s.claimBy(ctx, sql, args)
+	claimed, next, err = s.claimBy(ctx, calls)
 	var held []workflow.Entry
 	for i := range claimed {
 		c := &claimed[i]

@@ -23,7 +23,8 @@ var errEndless = errors.New("one of its times is infinite")
 func (r *row) into() []any {
 	return []any{
 		&r.ID, &r.Workflow, &r.Version, (*string)(&r.Status), (*string)(&r.Hold), &r.Error, &r.Key, &r.RetentionDays,
-		&r.started, &r.completed, &r.due, &r.Owner, &r.Event, &r.since, (*[]byte)(&r.Input), (*[]byte)(&r.Output),
+		&r.started, &r.completed, &r.due, &r.Owner, &r.Event, &r.Parent, &r.since, (*[]byte)(&r.Input),
+		(*[]byte)(&r.Output),
 	}
 }
 
@@ -33,7 +34,7 @@ func (r *row) fill() {
 }
 
 func scan(from pgx.CollectableRow) (r row, err error) {
-	err = from.Scan(r.into()...)
+	err = from.Scan(append(r.into(), &r.Group)...)
 	r.fill()
 	return r, err
 }

@@ -98,7 +98,10 @@ func (f *front) selection(q *workflow.Query) (list string, w *where) {
 		of, next = "m.workflow = $1::text", "m.workflow = $1::text AND m.status > k.status"
 		w = w.with("m.workflow = ?::text", q.Workflow)
 	}
-	listed := q.Event == "" && q.ID == ""
+	listed := q.Event == "" && q.ID == "" && q.Parent == "" && q.KeyPrefix == ""
+	if q.Parent != "" {
+		w = w.with("m.parent = ?::text", q.Parent)
+	}
 	switch {
 	case q.Status != "" && listed:
 		status = "k.status = '" + string(q.Status) + "'" // a valid status has no quotes
@@ -124,6 +127,14 @@ func (f *front) selection(q *workflow.Query) (list string, w *where) {
 		w = w.with("m.event = ?::text", q.Event)
 		w = w.with(inDocument+"(m.match IS NULL OR ?::jsonb @> m.match)", orNull(q.Payload))
 		return f.sql.waiting, w
+	case q.KeyPrefix != "":
+		w = w.with("m.key >= ?::text", q.KeyPrefix)
+		if end := q.KeysEnd(); end != "" {
+			w = w.with("m.key < ?::text", end)
+		}
+		return f.sql.keyed, w
+	case q.ID == "":
+		return f.sql.ofParent, w
 	}
 	return f.sql.one, w.of(q.ID)
 }
@@ -160,6 +171,8 @@ func (w *where) after(q *workflow.Query, last *row) *where {
 		return w.with("(m.started, m.id) < (?::timestamptz, ?::text)", q.After.Started, q.After.ID)
 	case q.Event != "":
 		return w.with("(m.since, m.id) > (?::timestamptz, ?::text)", last.since, last.ID)
+	case q.KeyPrefix != "":
+		return w.with("m.key < ?::text", last.Key)
 	}
 	return w.with("(m.started, m.id) < (?::timestamptz, ?::text)", last.started, last.ID)
 }

@@ -17,10 +17,14 @@ import (
 //   - workflow_runs_list has the runs of a workflow and a status in the order of the contract. A list of all goes
 //     through the few pairs of these.
 //   - workflow_runs_event has the runs of a workflow that wait for an event, the longest wait first.
+//   - workflow_runs_parent has the children of a run in the order of the contract. Other runs are not in it.
 //   - workflow_runs_over has the runs that Sweep deletes, by the end of their retention. Together with
 //     workflow_runs_due it tells the greatest version that is kept.
+//   - workflow_runs_place has the runs of a group, and those that have begun within a limit. Other runs are not in it.
 //
-// CHECKs would cost more than a save, as in package pgcheckpoint.
+// place is NULL, "=" and the group of a run, or "!" and the group, if any, once the run has begun within a limit.
+//
+// CHECKs would cost more than a save, as in package pgcheckpoint. parent comes last, where ALTER TABLE puts a column.
 var schemaSQL = `CREATE TABLE IF NOT EXISTS {workflow_runs} (
     id        text COLLATE "C" NOT NULL PRIMARY KEY,
     workflow  text COLLATE "C" NOT NULL,
@@ -43,8 +47,18 @@ var schemaSQL = `CREATE TABLE IF NOT EXISTS {workflow_runs} (
     completed timestamptz,
     error     text        NOT NULL DEFAULT '',
     input     jsonb       NOT NULL,
-    output    jsonb
+    output    jsonb,
+    parent    text COLLATE "C",
+    place     text COLLATE "C"
 ) WITH (fillfactor = 70, toast_tuple_target = 4080, autovacuum_vacuum_scale_factor = 0.02);
+
+-- The table of an earlier version.
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute
+        WHERE attrelid = '{workflow_runs}'::regclass AND attname = 'parent' AND NOT attisdropped) THEN
+        ALTER TABLE {workflow_runs} ADD COLUMN IF NOT EXISTS parent text COLLATE "C";
+    END IF; -- else the table would be locked for nothing
+END $$;
 
 CREATE INDEX IF NOT EXISTS {workflow_runs_due} ON {workflow_runs} (workflow, version, due) WHERE status = 'running';
 
@@ -55,6 +69,9 @@ CREATE INDEX IF NOT EXISTS {workflow_runs_list} ON {workflow_runs} (workflow, st
 CREATE INDEX IF NOT EXISTS {workflow_runs_event} ON {workflow_runs} (event, workflow, since, id) WHERE event IS NOT NULL;
 
 CREATE INDEX IF NOT EXISTS {workflow_runs_over} ON {workflow_runs} (workflow, version, ({expires})) WHERE status <> 'running';
+
+CREATE INDEX IF NOT EXISTS {workflow_runs_parent} ON {workflow_runs} (parent, started DESC, id DESC) WHERE parent IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {workflow_runs_place} ON {workflow_runs} (workflow, place, due) WHERE status = 'running' AND place IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {workflow_steps} (
     run       text COLLATE "C" NOT NULL,
@@ -88,6 +105,21 @@ CREATE TABLE IF NOT EXISTS {workflow_definitions} (
     process  text COLLATE "C" NOT NULL,
     at       timestamptz NOT NULL,
     PRIMARY KEY (workflow, version, process)
+);
+
+CREATE TABLE IF NOT EXISTS {workflow_limits} (
+    workflow text COLLATE "C" NOT NULL PRIMARY KEY,
+    holder   bigint      NOT NULL DEFAULT 0,
+    tokens   float8      NOT NULL DEFAULT 'Infinity',
+    at       timestamptz NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS {workflow_subscriptions} (
+    id       text COLLATE "C" NOT NULL PRIMARY KEY,
+    pattern  text NOT NULL,
+    workflow text NOT NULL,
+    url      text NOT NULL,
+    session  text NOT NULL
 );
 ` + pgstate.LZ4(`attrelid IN ('{workflow_runs}'::regclass, '{workflow_steps}'::regclass, '{workflow_signals}'::regclass)
                 AND attname IN ('input', 'output', 'payload')`,

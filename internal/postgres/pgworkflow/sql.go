@@ -15,9 +15,13 @@ const (
 
 	// columns are what scan reads of a run, but for the documents.
 	columns = `m.id, m.workflow, m.version, m.status, m.hold, m.error, coalesce(m.key, ''), m.retention, m.started,
-		m.completed, nullif(m.due, 'infinity'), m.owner, coalesce(m.event, ''), m.since`
+		m.completed, nullif(m.due, 'infinity'), m.owner, coalesce(m.event, ''), coalesce(m.parent, ''), m.since`
 	documents = `m.input, m.output`
-	unread    = `NULL::jsonb, NULL::jsonb`
+
+	// group is that of a run. Only lists read it.
+	group = `coalesce(substr(m.place, 2), '')`
+
+	unread = `NULL::jsonb, NULL::jsonb`
 
 	// runs says that the run of an id is not over, in words from which the planner does not conclude that
 	// workflow_runs_due serves. If few runs were running when the statistics were gathered, the planner would take that
@@ -131,6 +135,50 @@ const (
 				) v
 			), 1)`
 
+	// children are the runs that a run has started. OFFSET keeps the planner from a join that reads all runs.
+	children = `LATERAL (SELECT m.id FROM {workflow_runs} m WHERE m.parent = {of} OFFSET 0) m`
+
+	// family are the descendants of runs. {base} selects the children of the first generation.
+	family = `
+		WITH RECURSIVE d (id) AS (
+			SELECT m.id FROM {base}
+			UNION ALL
+			SELECT m.id FROM d, {ofEach}
+		)`
+
+	// before says that a row s is before the row f of a step: see Step.Before.
+	before = `CASE WHEN rtrim(s.name, replace(s.name, '/', '')) = rtrim(f.name, replace(f.name, '/', ''))
+				THEN s.idx < f.idx ELSE s.started < f.started END`
+
+	// forsaken is the base of a run that was rewound in this transaction, which is known by the nonce: its children
+	// that no row knows any more.
+	forsaken = `{workflow_runs} r, {ofRun} WHERE r.id = $1::text AND r.nonce = $2::text AND NOT EXISTS (
+				SELECT FROM {workflow_steps} s
+				WHERE s.run = $1::text AND s.kind = 'child' AND s.outcome = 'open' AND s.output = to_jsonb(m.id))`
+
+	// cancelled is the base of a run that is cancelled. About status it says nothing to the planner, as in runs.
+	cancelled = `{workflow_runs} r, {ofRun} WHERE r.id = $1::text AND r.status || '' = 'cancelled'`
+
+	// follow cancels a family. It locks the runs in the order of Write.
+	follow = family + `, l AS (
+			SELECT m.id FROM (SELECT id FROM d ORDER BY id) d CROSS JOIN LATERAL (
+				SELECT m.id FROM {workflow_runs} m WHERE m.id = d.id AND {runs} FOR NO KEY UPDATE
+			) m
+		), r AS (
+			UPDATE {workflow_runs} m SET {cancel} WHERE m.id = ANY (ARRAY(SELECT id FROM l)) RETURNING m.id
+		)
+		SELECT id, {durable} FROM r`
+
+	// left divides by zero if one of a family is running.
+	left = family + `
+		SELECT 1 / (count(*) = 0)::integer FROM d CROSS JOIN LATERAL (
+			SELECT FROM {workflow_runs} m WHERE m.id = d.id AND {runs} OFFSET 0
+		) m`
+
+	// cancel ends a run.
+	cancel = `status = 'cancelled', completed = clock_timestamp(), due = NULL, hold = '', owner = '',
+				error = '', event = NULL, match = NULL, epoch = m.epoch + 1`
+
 	// pairs are the workflows and versions of the runs that {which} selects. There are few, so it looks for each.
 	pairs = `
 		WITH RECURSIVE k (workflow, version) AS (
@@ -147,19 +195,31 @@ const (
 // queries holds the statements of one store, with its table names filled in. The statements of a claim have places
 // left.
 type queries struct {
-	start, startNewest, known, judged string
+	start, startNewest, child, childNewest, fork, forkNewest, known, judged, admitted string
+
+	grouped, groupedNewest string // a start with a group
+
+	// These are for a debounced start.
+	pass, move, found, foundJudged string
 
 	claim, again, from, lease, forget string
+
+	// These are for workflows with a limit.
+	look, limit, lock, admit string
 
 	// These have places left for the outcomes.
 	stay, park, end, stop, record string
 	why                           string
 
-	signal, cancel, pause, resume, notify, announce string
+	signal, cancel, cancelFamily, cancelLeft, pause, resume, notify, announce string
 
-	list, waiting, one, steps, output, payload, input, counts string
+	lockRun, rewind, cancelForsaken, forsakenLeft string
+
+	list, waiting, ofParent, keyed, one, steps, output, payload, input, counts, running string
 
 	sweep, unknown, expire, raise string
+
+	subscribe, unsubscribe, subscriptions string
 }
 
 var templates = queries{
@@ -175,10 +235,76 @@ var templates = queries{
 		ON CONFLICT DO NOTHING
 		RETURNING version, {durable}`,
 
+	// A child locks its parent, so that the start does not pass beside a cancel of the parent.
+	child: `
+		WITH p AS (
+			SELECT FROM {workflow_runs} m WHERE m.id = $11::text AND {runs} FOR SHARE
+		)
+		INSERT INTO {workflow_runs} (
+			id, workflow, version, input, key, parent, retention, started, since, due, owner, epoch, nonce, place)
+		SELECT $1::text, $2::text, {version},
+			$4::jsonb, nullif($5::text, ''), $11::text, $6::integer, c.now, c.now,
+			CASE WHEN $8::text = '' THEN c.now + $7::bigint * interval '1 microsecond' END, $8::text, $9::bigint, $10::text,
+			'=' || nullif($12::text, '')
+		FROM (SELECT clock_timestamp() AS now) c, p
+		ON CONFLICT DO NOTHING
+		RETURNING version, {durable}`,
+
+	// A fork has an epoch, so that its first owner reads the journal. A wait of it was not ended by a signal to it.
+	fork: `
+		WITH f AS (
+			SELECT s.* FROM {workflow_steps} s WHERE s.run = $11::text AND s.name = $12::text
+				AND EXISTS (SELECT FROM {workflow_runs} m WHERE m.id = $11::text)
+		), r AS (
+			INSERT INTO {workflow_runs} (
+				id, workflow, version, input, key, retention, started, since, due, owner, epoch, nonce, place)
+			SELECT $1::text, $2::text, {version}, $4::jsonb, nullif($5::text, ''), $6::integer, c.now, c.now,
+				c.now + $7::bigint * interval '1 microsecond', $8::text, 1 + 0 * $9::bigint, $10::text,
+				'=' || nullif($13::text, '')
+			FROM (SELECT clock_timestamp() AS now) c, f
+			ON CONFLICT DO NOTHING
+			RETURNING id, version
+		), s AS (
+			INSERT INTO {workflow_steps} (
+				run, name, idx, kind, outcome, output, error, attempts, until, signal, started, completed)
+			SELECT r.id, s.name, s.idx, s.kind, s.outcome, s.output, s.error, s.attempts, s.until, '', s.started, s.completed
+			FROM r, f JOIN {workflow_steps} s ON s.run = $11::text AND s.outcome IN ('done', 'timeout', 'failed') AND {before}
+		)
+		SELECT version, {durable} FROM r`,
+
+	// admitted fails unless the run was added, or is known: its parent is over, or is not there. Or it is the fork of a
+	// step that is not there: then $4 is no run.
+	admitted: `
+		SELECT CASE
+			WHEN n.known > 0 THEN 1 WHEN n.parents > 0 THEN ln(n.known::float8) ELSE sqrt(n.known - 1::float8) END
+		FROM (SELECT
+			(SELECT count(*) FROM {workflow_runs}
+				WHERE id = $1::text OR workflow = $2::text AND key = nullif($3::text, '')) AS known,
+			(SELECT count(*) FROM {workflow_runs} WHERE id = $4::text) AS parents
+		) n`,
+
 	known: `
 		SELECT id, version, status, (workflow = $2::text AND input = $3::jsonb), {firm} FROM {workflow_runs}
 		WHERE id = $1::text OR workflow = $2::text AND key = nullif($4::text, '')
 		ORDER BY id <> $1::text LIMIT 1`,
+
+	look: look, limit: limit, lock: lockLimit, admit: admit,
+
+	// A debounced start is three statements: the key is taken from a run that has begun or is over, the run is added,
+	// and if there is another with the key now, that one is moved. Each sees what others have done meanwhile. If the
+	// third one finds that the run has begun since the first, all are sent again. If the id is known, they change
+	// nothing.
+	pass: `
+		UPDATE {workflow_runs} SET key = NULL
+		WHERE workflow = $2::text AND key = $3::text AND (status <> 'running' OR nonce <> '')
+			AND NOT EXISTS (SELECT FROM {workflow_runs} WHERE id = $1::text)
+		RETURNING {durable}`,
+	move: `
+		UPDATE {workflow_runs} SET input = $4::jsonb, due = CASE WHEN due = 'infinity' THEN due
+			ELSE clock_timestamp() + $5::bigint * interval '1 microsecond' END
+		WHERE workflow = $2::text AND key = $3::text AND status || '' = 'running' AND nonce = ''
+			AND NOT EXISTS (SELECT FROM {workflow_runs} WHERE id = $1::text)
+		RETURNING id, version, {durable}`,
 
 	// A Lease counts as of the statement's begin: a condition with clock_timestamp() would be asked of every run.
 	claim: ready, again: ready, from: lost, lease: lost,
@@ -239,13 +365,44 @@ var templates = queries{
 		FROM {workflow_runs} m WHERE m.id = $1::text AND NOT EXISTS (SELECT FROM r)`,
 	cancel: `
 		WITH r AS (
-			UPDATE {workflow_runs} m SET status = 'cancelled', completed = clock_timestamp(), due = NULL, hold = '', owner = '',
-				error = '', event = NULL, match = NULL, epoch = m.epoch + 1
+			UPDATE {workflow_runs} m SET {cancel}
 			WHERE m.id = $1::text AND {runs} RETURNING 1
 		)
 		SELECT 'applied', {durable} FROM r
 		UNION ALL
 		SELECT 'over', {firm}::text FROM {workflow_runs} WHERE id = $1::text AND NOT EXISTS (SELECT FROM r)`,
+
+	// A child that was being started while cancel waited is not in its snapshot. So the descendants are found by
+	// another statement of the same transaction: once the run is cancelled, it has no more children. A descendant may
+	// have got one while cancelFamily waited. Then cancelLeft ends the transaction, and all comes again.
+	cancelFamily: strings.Replace(follow, "{base}", cancelled, 1),
+	cancelLeft:   strings.Replace(left, "{base}", cancelled, 1),
+
+	// A rewind is four statements of one transaction. The first locks the run, so that the others see all rows that its
+	// owner has written. $3 is a nonce that no other call has.
+	lockRun: `SELECT 1 FROM {workflow_runs} WHERE id = $1::text FOR NO KEY UPDATE`,
+	rewind: `
+		WITH f AS (
+			SELECT s.* FROM {workflow_steps} s WHERE s.run = $1::text AND s.name = $2::text
+				AND EXISTS (SELECT FROM {workflow_runs} m WHERE m.id = $1::text AND m.status || '' IN ('running', 'failed'))
+		), d AS (
+			DELETE FROM {workflow_steps} s USING f WHERE s.run = $1::text AND NOT {before} RETURNING s.signal
+		), g AS (
+			UPDATE {workflow_signals} g SET taken = '' FROM d WHERE g.run = $1::text AND g.id = d.signal AND d.signal <> ''
+		), r AS (
+			UPDATE {workflow_runs} m SET status = 'running', hold = '', error = '', output = NULL, completed = NULL,
+				due = clock_timestamp(), owner = '', event = NULL, match = NULL, epoch = m.epoch + 1, nonce = $3::text,
+				crashes = 0, crashed = -1
+			FROM f WHERE m.id = $1::text RETURNING 1
+		)
+		SELECT 'applied', {durable} FROM r
+		UNION ALL
+		SELECT CASE WHEN m.status || '' IN ('running', 'failed')
+			OR NOT EXISTS (SELECT FROM {workflow_steps} s WHERE s.run = $1::text AND s.name = $2::text)
+			THEN 'unknown' ELSE 'over' END, {firm}::text
+		FROM {workflow_runs} m WHERE m.id = $1::text AND NOT EXISTS (SELECT FROM r)`,
+	cancelForsaken: strings.Replace(follow, "{base}", forsaken, 1),
+	forsakenLeft:   strings.Replace(left, "{base}", forsaken, 1),
 	pause: `
 		WITH r AS (
 			UPDATE {workflow_runs} m SET hold = 'paused', due = 'infinity', owner = '', error = '', event = NULL,
@@ -287,18 +444,29 @@ var templates = queries{
 				ORDER BY m.started DESC, m.id DESC LIMIT {size}
 			) l WHERE {status} ORDER BY l.started DESC, l.id DESC LIMIT {size}
 		)
-		SELECT {columns}, {documents} FROM p JOIN {workflow_runs} m ON m.id = p.id ORDER BY m.started DESC, m.id DESC`,
+		SELECT {columns}, {documents}, {group} FROM p JOIN {workflow_runs} m ON m.id = p.id ORDER BY m.started DESC, m.id DESC`,
 	// A run has an event only while it is parked. If the condition said more, the planner would take another index.
 	waiting: `
-		SELECT {columns}, {documents} FROM {workflow_runs} m
+		SELECT {columns}, {documents}, {group} FROM {workflow_runs} m
 		WHERE m.hold = '' AND {selected}
 		ORDER BY m.since, m.id LIMIT {size}`,
+	// A run has few children. About the index of their order see workflow_runs_parent.
+	ofParent: `
+		SELECT {columns}, {documents}, {group} FROM {workflow_runs} m
+		WHERE {selected}
+		ORDER BY m.started DESC, m.id DESC LIMIT {size}`,
+
+	// A status is a condition that takes no index: see runs.
+	keyed: `
+		SELECT {columns}, {documents}, {group} FROM {workflow_runs} m
+		WHERE {selected}
+		ORDER BY m.key DESC LIMIT {size}`,
 	// The id comes first. Else the condition might read a document of another run, which may be damaged.
 	one: `
 		WITH m AS MATERIALIZED (
 			SELECT * FROM {workflow_runs} WHERE id = $1::text
 		)
-		SELECT {columns}, {documents} FROM m WHERE {selected} LIMIT {size}`,
+		SELECT {columns}, {documents}, {group} FROM m WHERE {selected} LIMIT {size}`,
 	steps: `
 		SELECT * FROM (
 			SELECT name, idx, kind, outcome, error, attempts, until, signal, started, completed, {output}
@@ -311,6 +479,7 @@ var templates = queries{
 	payload: `SELECT payload FROM {workflow_signals} WHERE run = $1::text AND id = $2::text`,
 	input:   `SELECT input FROM {workflow_runs} WHERE id = $1::text`,
 	counts:  `SELECT workflow, status, count(*) FROM {workflow_runs} GROUP BY workflow, status`,
+	running: `SELECT workflow, 'running', count(*) FROM {workflow_runs} WHERE status = 'running' GROUP BY workflow`,
 
 	// A sweep need not be durable: if a crash undoes it, the next one repeats it.
 	sweep: strings.ReplaceAll(pairs, "{which}", "m.status <> 'running'") + `, d AS (
@@ -355,6 +524,20 @@ var templates = queries{
 			WHERE status = 'running' AND owner <> '' RETURNING 1
 		)
 		SELECT count(*), {durable} FROM u`,
+
+	// Subscriptions are few, so counting them costs little.
+	subscribe: `
+		INSERT INTO {workflow_subscriptions} (id, pattern, workflow, url, session)
+		SELECT $1::text, $2::text, $3::text, $4::text, $5::text
+		WHERE (SELECT count(*) FROM {workflow_subscriptions}) < $6::bigint
+		ON CONFLICT DO NOTHING
+		RETURNING {durable}`,
+	unsubscribe: `
+		WITH d AS (
+			DELETE FROM {workflow_subscriptions} WHERE id = $1::text
+		)
+		SELECT {durable}`,
+	subscriptions: `SELECT id, pattern, workflow, url, session FROM {workflow_subscriptions} ORDER BY id`,
 }
 
 const (
@@ -364,9 +547,13 @@ const (
 
 // These follow the prefix in the names.
 var (
-	tables  = []string{"workflow_runs", "workflow_steps", "workflow_signals", "workflow_definitions"}
+	tables = []string{
+		"workflow_runs", "workflow_steps", "workflow_signals", "workflow_definitions", "workflow_limits",
+		"workflow_subscriptions",
+	}
 	indexes = []string{
 		"workflow_runs_due", "workflow_runs_key", "workflow_runs_list", "workflow_runs_event", "workflow_runs_over",
+		"workflow_runs_parent", "workflow_runs_place",
 	}
 )
 
@@ -390,37 +577,60 @@ func fillAll(d *pgstate.DB, fails bool) *queries {
 	q := templates
 	q.judged = strings.Replace(q.known, "(workflow = $2::text AND input = $3::jsonb)",
 		"1 / (workflow = $2::text AND input = $3::jsonb)::integer = 1", 1)
+	byID := strings.NewReplacer(
+		"(workflow = $2::text AND input = $3::jsonb)", "(workflow = $2::text AND $3::jsonb IS NOT NULL)",
+		"OR workflow = $2::text AND key = nullif($4::text, '')", "AND $4::text <> ''")
+	q.found, q.foundJudged = byID.Replace(q.known), byID.Replace(q.judged)
 	q.startNewest = strings.Replace(q.start, "{version}", newest, 1)
 	q.start = strings.Replace(q.start, "{version}", "$3::integer", 1)
+	q.childNewest = strings.Replace(q.child, "{version}", newest, 1)
+	q.child = strings.Replace(q.child, "{version}", "$3::integer", 1)
+	q.forkNewest = strings.Replace(q.fork, "{version}", newest, 1)
+	q.fork = strings.Replace(q.fork, "{version}", "$3::integer", 1)
+	withGroup := strings.NewReplacer("epoch, nonce)", "epoch, nonce, place)",
+		"$10::text\n", "$10::text, '=' || $11::text\n")
+	q.grouped, q.groupedNewest = withGroup.Replace(q.start), withGroup.Replace(q.startNewest)
 	fillClaims(&q)
 	how := holdUnknown
 	if fails {
 		how = failUnknown
 	}
-	first := strings.NewReplacer("{hit}", hit, "{several}", several, "{runs}", runs, "{claimed}", claimed,
-		"{crashError}", crashError, "{unknownError}", unknownError, "{unknown}", how)
+	of := strings.NewReplacer("{ofRun}", strings.Replace(children, "{of}", "r.id", 1),
+		"{ofEach}", strings.Replace(children, "{of}", "d.id", 1), "{cancel}", cancel)
+	pgstate.Fill(of, &q.cancel, &q.cancelFamily, &q.cancelLeft, &q.cancelForsaken, &q.forsakenLeft)
+	first := strings.NewReplacer("{before}", before, "{hit}", hit, "{several}", several, "{runs}", runs,
+		"{claimed}", claimed, "{group}", group, "{crashError}", crashError, "{unknownError}", unknownError,
+		"{unknown}", how)
 	all := []*string{
-		&q.start, &q.startNewest, &q.known, &q.judged, &q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay,
+		&q.start, &q.startNewest, &q.child, &q.childNewest, &q.known, &q.judged, &q.admitted, &q.cancelFamily,
+		&q.cancelLeft, &q.ofParent, &q.fork, &q.forkNewest, &q.lockRun, &q.rewind, &q.cancelForsaken, &q.forsakenLeft,
+		&q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay,
 		&q.park, &q.end,
 		&q.stop, &q.record, &q.why, &q.signal, &q.cancel, &q.pause,
-		&q.resume, &q.notify, &q.list, &q.waiting, &q.one, &q.steps, &q.output, &q.payload, &q.input, &q.counts,
-		&q.sweep, &q.unknown, &q.expire, &q.raise,
+		&q.resume, &q.notify, &q.list, &q.waiting, &q.keyed, &q.one, &q.steps, &q.output, &q.payload, &q.input,
+		&q.counts,
+		&q.running, &q.sweep, &q.unknown, &q.expire, &q.raise, &q.subscribe, &q.unsubscribe, &q.subscriptions,
+		&q.grouped, &q.groupedNewest, &q.look, &q.limit, &q.lock, &q.admit, &q.pass, &q.move, &q.found, &q.foundJudged,
 	}
 	pgstate.Fill(first, all...)
 	pgstate.Fill(names(d), all...)
 	return &q
 }
 
-// fillClaims says of each claim which runs it is for.
-func fillClaims(q *queries) {
-	q.claim = strings.NewReplacer("{ready}", "m.due <= now()", "{next}", `(
+// following is in how many microseconds the next run is due.
+const following = `(
 			SELECT (extract(epoch FROM min(l.due) - clock_timestamp()) * 1e6)::bigint
 			FROM {definitions} CROSS JOIN LATERAL (
 				SELECT m.due FROM {workflow_runs} m
 				WHERE m.status = 'running' AND m.workflow = k.workflow AND m.version = k.version
 					AND m.due > now() AND m.due < 'infinity'
 				ORDER BY m.due LIMIT 1
-			) l)`).Replace(q.claim)
+			) l)`
+
+// fillClaims says of each claim which runs it is for.
+func fillClaims(q *queries) {
+	q.claim = strings.NewReplacer("{ready}", "m.due <= now()", "{next}", following).Replace(q.claim)
+	q.admit = strings.NewReplacer("{following}", following, "{places}", places).Replace(q.admit)
 	q.again = strings.NewReplacer("{next}", "NULL::bigint", "{ready}",
 		"m.due IS NULL AND m.owner = $2::text AND m.nonce = $4::text").Replace(q.again)
 	q.from = strings.NewReplacer("{noted}", "", "{whose}", "m.owner = $5::text").Replace(q.from)

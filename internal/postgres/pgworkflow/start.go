@@ -21,7 +21,7 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 	started := make([]workflow.Started, len(runs))
 	err := f.start(ctx, runs, started)
 	for i := 0; err == nil && i < len(runs); i++ {
-		if started[i].New && runs[i].Owner == "" { // engines have to claim it
+		if (started[i].New || runs[i].Debounce) && runs[i].Owner == "" { // engines have to claim it
 			err = f.note(ctx, workflow.Note{})
 			break
 		}
@@ -51,21 +51,64 @@ func (f *front) start(ctx context.Context, runs []workflow.NewRun, started []wor
 func (f *front) startOne(ctx context.Context, n *workflow.NewRun, s *workflow.Started) error {
 	err := f.db.Answered(ctx, func() error {
 		*s = workflow.Started{}
-		return f.pipe(ctx, []call{f.starts(n, s)})
+		return f.pipe(ctx, f.adds(n, s))
 	})
-	if err != nil || s.New {
+	if err != nil || s.ID != "" {
 		return err
 	}
-	same := true
-	err = f.db.Answered(ctx, func() error { return f.pipe(ctx, []call{f.finds(f.sql.known, n, s, &same)}) })
+	same, known := true, f.sql.known
+	if n.Debounce {
+		known = f.sql.found
+	}
+	err = f.db.Answered(ctx, func() error { return f.pipe(ctx, []call{f.finds(known, n, s, &same)}) })
 	if err == nil && !same {
 		err = workflow.ErrKeyReused
+	}
+	switch {
+	case err != nil || s.ID != "":
+	case n.From != "":
+		err = workflow.ErrNotFound
+	case n.Parent != "":
+		err = f.orphaned(ctx, n.Parent)
 	}
 	return err
 }
 
+// orphaned says why a parent has no more children. If it may have some, orphaned returns nil.
+func (f *front) orphaned(ctx context.Context, parent string) error {
+	found, err := f.why(ctx, []string{parent})
+	st, ok := found[parent]
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return workflow.ErrNotFound
+	case st.status.Over():
+		return workflow.ErrOver
+	}
+	return nil
+}
+
+// adds are the statements that add a run, or that move the run whose place a debounced start takes.
+func (f *front) adds(n *workflow.NewRun, s *workflow.Started) []call {
+	if !n.Debounce {
+		return []call{f.starts(n, s)}
+	}
+	var id string
+	var version int
+	key := []any{n.ID, n.Workflow, n.Key}
+	return []call{
+		{f.sql.pass, key, each(func() {}, nil)},
+		f.starts(n, s),
+		{f.sql.move, append(key, orNull(n.Input), n.Delay.Microseconds()), each(func() {
+			*s = workflow.Started{ID: id, Version: version, Status: workflow.Running}
+		}, &id, &version, nil)},
+	}
+}
+
 // startAll starts runs in one transaction. After each of them comes the look at what it is now. If that is a run with
-// another input, the look divides by zero, so that nothing was added. The order is the same in all processes: one that
+// another input, the look divides by zero, so that nothing was added. If a run was not added because of its parent, or
+// of what it is a fork of, another look fails in another way. The order is the same in all processes: one that
 // waits for a key of another one has none that the other one waits for.
 func (f *front) startAll(ctx context.Context, runs []workflow.NewRun, started []workflow.Started) error {
 	order := sorted(runs, func(a, b *workflow.NewRun) int {
@@ -75,15 +118,28 @@ func (f *front) startAll(ctx context.Context, runs []workflow.NewRun, started []
 		calls := make([]call, 0, 2*len(runs))
 		for _, i := range order {
 			started[i].ID = ""
-			calls = append(calls, f.starts(&runs[i], &started[i]))
+			calls = append(calls, f.adds(&runs[i], &started[i])...)
 		}
 		for _, i := range order {
-			calls = append(calls, f.finds(f.sql.judged, &runs[i], &started[i], nil))
+			n, judged := &runs[i], f.sql.judged
+			if n.Parent != "" || n.From != "" {
+				args := []any{n.ID, n.Workflow, n.Key, n.Parent}
+				calls = append(calls, call{f.sql.admitted, args, each(func() {}, nil)})
+			}
+			if n.Debounce {
+				judged = f.sql.foundJudged
+			}
+			calls = append(calls, f.finds(judged, n, &started[i], nil))
 		}
 		return f.pipe(ctx, calls)
 	})
-	if pgstate.Of(err) == pgstate.DivisionByZero {
+	switch pgstate.Of(err) {
+	case pgstate.DivisionByZero:
 		err = workflow.ErrKeyReused
+	case pgstate.LogarithmOfZero:
+		err = workflow.ErrOver
+	case pgstate.NegativeRoot:
+		err = workflow.ErrNotFound
 	}
 	return err
 }
@@ -92,14 +148,23 @@ func (f *front) startAll(ctx context.Context, runs []workflow.NewRun, started []
 func (f *front) starts(n *workflow.NewRun, s *workflow.Started) call {
 	var version int
 	days := retention.Days(n.RetentionDays, retention.MostDays(f.most))
-	sql := f.sql.start
-	if n.Version == 0 {
-		sql = f.sql.startNewest
-	}
-	return call{sql, []any{
+	args := []any{
 		n.ID, n.Workflow, n.Version, orNull(n.Input), n.Key, days, n.Delay.Microseconds(), n.Owner, n.Fence.Epoch,
 		n.Fence.Nonce,
-	}, each(func() {
+	}
+	sql, newest := f.sql.start, f.sql.startNewest
+	switch {
+	case n.Parent != "":
+		sql, newest, args = f.sql.child, f.sql.childNewest, append(args, n.Parent, n.Group)
+	case n.From != "":
+		sql, newest, args = f.sql.fork, f.sql.forkNewest, append(args, n.From, n.FromStep, n.Group)
+	case n.Group != "":
+		sql, newest, args = f.sql.grouped, f.sql.groupedNewest, append(args, n.Group)
+	}
+	if n.Version == 0 {
+		sql = newest
+	}
+	return call{sql, args, each(func() {
 		*s = workflow.Started{ID: n.ID, Version: version, Status: workflow.Running, New: true}
 	}, &version, nil)}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,13 +33,14 @@ type Options struct {
 	Processes *pgprocess.Processes
 }
 
-// A Store keeps runs in four tables.
+// A Store keeps runs in five tables, and subscriptions in one.
 type Store struct {
 	*pgprocess.Processes
 	*front
 	*ears
 
-	alone bool // the Processes are its own
+	alone bool          // the Processes are its own
+	turn  atomic.Uint32 // counts claims with limits
 }
 
 var (

@@ -217,14 +217,14 @@ func (s *state) verdict(e *workflow.Entry) (repeated bool, err error) {
 }
 
 // why returns the states of runs. What it tells is durable.
-func (s *Store) why(ctx context.Context, runs []string) (found map[string]state, err error) {
+func (f *front) why(ctx context.Context, runs []string) (found map[string]state, err error) {
 	var id string
 	var st state
 	read := each(func() { found[id] = st },
 		&id, (*string)(&st.status), &st.owner, &st.fence.Epoch, &st.fence.Nonce, &st.mail, nil)
-	err = s.db.Answered(ctx, func() error {
+	err = f.db.Answered(ctx, func() error {
 		found = make(map[string]state, len(runs))
-		return s.pipe(ctx, []call{{s.sql.why, []any{runs}, read}})
+		return f.pipe(ctx, []call{{f.sql.why, []any{runs}, read}})
 	})
 	return found, err
 }

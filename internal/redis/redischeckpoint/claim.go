@@ -21,6 +21,7 @@ func (s *Store) Claim(
 		return checkpoint.Claimed{}, err
 	}
 	s.sweeper.serves(k.Orchestrator)
+	s.labels.serves(k.Orchestrator)
 	from := ""
 	if r.From != (lock.Fence{}) {
 		from = strconv.FormatInt(r.From.Epoch, 10)

@@ -19,9 +19,11 @@ func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := s.redis.Run(ctx, deleteScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce); err != nil {
+	gone, err := s.redis.Run(ctx, deleteScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce)
+	if err != nil {
 		return err // also ErrFenced: then the entries are of another life of the session
 	}
+	s.unlabel(ctx, l.Key, gone.Values)
 	for index, token := range known {
 		err := s.drop(ctx, index, []redisstore.Entry{{Session: l.Session, Token: token}})
 		// The session is gone, so the next reader of the entry drops it.

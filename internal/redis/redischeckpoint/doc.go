@@ -21,13 +21,15 @@
 //	                                cleared (turns from there to first are pruned and will be removed);
 //	                                after a failed delivery: failed (how often), retry (µs),
 //	                                tried (number of the attempt);
-//	                                tokens of its entry in owing: owing, retired;
+//	                                tokens of its entry in owing: owing, retired; labels;
 //	                                0 (route, signature, version), 0:at, 0:run, 0:req, 0:state, 0:payload, 1, …;
 //	                                run:ID and req:ID, whose value is the turn
 //	{orchestrator}:sessions         ZSET of sessions that have settled a turn; an entry may be stale, none is missing
 //	{orchestrator}:owing            ZSET of sessions that owe a reply; likewise
+//	{orchestrator}:labels           ZSET of sessions by their labels; an entry may be stale, none is missing
 //	{orchestrator/hash}:watch       STRING, the process that watches for all with the same definition; it expires
 //	beats                           HASH of processes that own sessions: how often each has beaten, and when (ms)
 //
-// A member of a ZSET is a session, a zero byte, and the token of the entry.
+// A member of a ZSET is a session, a zero byte, and the token of the entry. In labels, label and time or nothing stand
+// before the session, each with a zero byte behind it.
 package redischeckpoint

@@ -44,6 +44,10 @@ func (s *Store) enter(ctx context.Context, x index, session string) (token strin
 
 // drop removes the entries that still have the token with which they were read.
 func (s *Store) drop(ctx context.Context, x index, stale []redisstore.Entry) error {
+	return s.dropAt(ctx, s.indexKey(x), stale)
+}
+
+func (s *Store) dropAt(ctx context.Context, index string, stale []redisstore.Entry) error {
 	if len(stale) == 0 {
 		return nil
 	}
@@ -51,7 +55,7 @@ func (s *Store) drop(ctx context.Context, x index, stale []redisstore.Entry) err
 	for _, e := range stale {
 		args = append(args, e.Session, e.Token)
 	}
-	_, err := s.redis.OnIndex(ctx, dropScript, s.indexKey(x), args...)
+	_, err := s.redis.OnIndex(ctx, dropScript, index, args...)
 	return err
 }
 
@@ -74,17 +78,33 @@ func (s *Store) known(ctx context.Context, k checkpoint.Key) (map[index]string, 
 func (s *Store) look(
 	ctx context.Context, tour *redisstore.Tour, x index, page []redisstore.Entry, q checkpoint.SessionQuery,
 ) (found []finding, stale []redisstore.Entry, err error) {
-	heldBack := q.HeldBack + time.Microsecond - 1 // the shortest time is not 0, which selects all
-	calls := make([]redisstore.Call, len(page))
+	keys, calls := make([]checkpoint.Key, len(page)), make([]redisstore.Call, len(page))
 	for i, e := range page {
-		keys := s.sessionKeys(checkpoint.Key{Orchestrator: x.orchestrator, Session: e.Session})
-		calls[i] = redisstore.Call{Keys: keys, Args: []any{
-			redisstore.Flag(x.owing), e.Token, redisstore.Flag(q.Due), heldBack.Microseconds(),
+		keys[i] = checkpoint.Key{Orchestrator: x.orchestrator, Session: e.Session}
+		calls[i] = redisstore.Call{Keys: s.sessionKeys(keys[i]), Args: []any{
+			redisstore.Flag(x.owing), e.Token, redisstore.Flag(q.Due), heldBack(q),
 		}}
 	}
+	found, old, err := s.lookAt(ctx, tour, lookScript, keys, calls)
+	for _, i := range old {
+		stale = append(stale, page[i])
+	}
+	return found, stale, err
+}
+
+// heldBack returns q.HeldBack in microseconds. It rounds up: the shortest time is not 0, which selects all.
+func heldBack(q checkpoint.SessionQuery) int64 {
+	return (q.HeldBack + time.Microsecond - 1).Microseconds()
+}
+
+// lookAt runs a script on the sessions of entries. It returns the sessions to list, and the numbers of the stale
+// entries.
+func (s *Store) lookAt(
+	ctx context.Context, tour *redisstore.Tour, script *redisstore.Lua, keys []checkpoint.Key, calls []redisstore.Call,
+) (found []finding, stale []int, err error) {
 	var errs []error
-	tour.RunAll(ctx, lookScript, calls, func(i int, r redisstore.Reply, err error) {
-		k := checkpoint.Key{Orchestrator: x.orchestrator, Session: page[i].Session}
+	tour.RunAll(ctx, script, calls, func(i int, r redisstore.Reply, err error) {
+		k := keys[i]
 		f := finding{k.Session, redisstore.AwayFrom(ctx, k, "", damaged(k, err))}
 		switch {
 		case redisstore.Spared(f.err), r.Status == "LIST" && err == nil:
@@ -92,7 +112,7 @@ func (s *Store) look(
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%q: %w", k.Session, err))
 		case r.Status == "DROP":
-			stale = append(stale, page[i])
+			stale = append(stale, i)
 		}
 	})
 	return found, stale, errors.Join(errs...)

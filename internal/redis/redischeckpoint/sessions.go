@@ -30,6 +30,9 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 	if err := redisstore.Checked(ctx, q.Validate()); err != nil {
 		return err
 	}
+	if q.Label != "" {
+		return s.byLabel(ctx, q, yield)
+	}
 	x := index{q.Orchestrator, q.Owing}
 	from, to := redisstore.Within(q.Prefix)
 	switch {

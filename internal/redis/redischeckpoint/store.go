@@ -26,14 +26,17 @@ var (
 	heldScript   = redisstore.Script(sources, "session", "held")
 	headScript   = redisstore.Script(sources, "session", "head")
 	renewScript  = redisstore.Script(sources, "session", "renew")
-	appendScript = redisstore.Script(sources, "session", "append")
+	appendScript = redisstore.Script(sources, "session", "labels", "append")
 	markScript   = redisstore.Script(sources, "session", "mark")
 	turnsScript  = redisstore.Script(sources, "session", "turns")
-	deleteScript = redisstore.Script(sources, "session", "delete")
+	deleteScript = redisstore.Script(sources, "session", "labels", "delete")
 	raiseScript  = redisstore.Script(sources, "session", "raise")
 	enterScript  = redisstore.Script(sources, "entry", "enter")
 	dropScript   = redisstore.Script(sources, "entry", "drop")
 	lookScript   = redisstore.Script(sources, "look")
+
+	labelScript   = redisstore.Script(sources, "entry", "label")
+	labeledScript = redisstore.Script(sources, "labels", "labeled")
 )
 
 // Options configure a [Store].
@@ -46,6 +49,10 @@ type Options struct {
 	// Unsettled is the TTL of a session without a settled turn. It has to be longer than a lease. 0 means
 	// checkpoint.DefaultUnsettled.
 	Unsettled time.Duration
+
+	// Said deletes what was said in sessions that are gone, if nothing was said since they were used. It returns an
+	// error for each. It may be nil.
+	Said func(ctx context.Context, gone []checkpoint.Key, idle time.Duration) []error
 
 	// Processes are those of the database, whose stores beat as one. If it is nil, the store has its own.
 	Processes *redisprocess.Processes
@@ -64,6 +71,8 @@ type Store struct {
 	unsettled int64
 
 	sweeper sweeper
+	said    func(ctx context.Context, gone []checkpoint.Key, idle time.Duration) []error
+	labels  sweeper // of the index of labels
 }
 
 var (
@@ -84,6 +93,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 		Verdicts: map[string]error{"FENCED": lock.ErrFenced, "CONFLICT": checkpoint.ErrConflict},
 	}}
 	s.Processes = cmp.Or(o.Processes, redisprocess.New(client, s.redis.Prefix))
+	s.said = o.Said
 	if o.TTL > 0 {
 		s.idle = ceil(o.TTL, time.Millisecond)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
@@ -47,9 +48,11 @@ func (w *sweeper) reached(orchestrator, from string) {
 }
 
 // Sweep removes the index entries of sessions that have expired, and returns how many. Redis has removed the sessions.
+// What was said in them goes before its entry, so that a Sweep that is cut off is repeated.
 // A call looks at limit entries at most of each orchestrator that this Store has claimed for. The next call looks at
-// the entries that follow. If limit is 0, Sweep looks at all entries. If an index or a session cannot be reached, Sweep
-// goes on, and returns an error at the end. Without Options.TTL it does nothing.
+// the entries that follow. It looks at as many entries of labels, and does not count them. If limit is 0, Sweep looks
+// at all entries. If an index or a session cannot be reached, Sweep goes on, and returns an error at the end. Without
+// Options.TTL it does nothing.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if s.idle == 0 {
 		return 0, redisstore.Checked(ctx)
@@ -64,6 +67,11 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		removed += n
 		if err != nil {
 			failed = cmp.Or(failed, fmt.Errorf("redis: sweep %q: %w", orchestrator, err))
+		}
+	}
+	for orchestrator, from := range s.labels.all() {
+		if err := s.sweepLabels(ctx, orchestrator, from, limit); err != nil {
+			failed = cmp.Or(failed, fmt.Errorf("redis: sweep labels of %q: %w", orchestrator, err))
 		}
 	}
 	return removed, failed
@@ -88,6 +96,9 @@ func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (rem
 		}
 		found, stale, err := s.look(ctx, tour, x, page, checkpoint.SessionQuery{})
 		if err == nil {
+			var failed error
+			stale, failed = s.silence(ctx, x, stale)
+			left = cmp.Or(left, failed)
 			err = s.drop(ctx, x, stale)
 		}
 		if err != nil {
@@ -107,4 +118,23 @@ func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (rem
 		s.sweeper.reached(x.orchestrator, from)
 	}
 	return removed, left
+}
+
+// silence deletes what was said in sessions that are gone. It returns those of which nothing is left.
+func (s *Store) silence(
+	ctx context.Context, x index, gone []redisstore.Entry,
+) (silent []redisstore.Entry, failed error) {
+	if s.said == nil || len(gone) == 0 {
+		return gone, nil
+	}
+	keys := make([]checkpoint.Key, len(gone))
+	for i, e := range gone {
+		keys[i] = checkpoint.Key{Orchestrator: x.orchestrator, Session: e.Session}
+	}
+	for i, err := range s.said(ctx, keys, time.Duration(s.idle)*time.Millisecond) {
+		if failed = cmp.Or(failed, err); err == nil {
+			silent = append(silent, gone[i])
+		}
+	}
+	return silent, failed
 }

@@ -9,16 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 )
 
-// kinds are all kinds. Each has a key of its own.
-var kinds = []inbox.Kind{inbox.Answer, inbox.Stop}
-
 // Remove asks the server for its time and then removes the items, in one script each. If there is nothing to remove,
 // the first script says so. If kind is "", Remove removes one kind after the other. If no item is left, it also drops
 // the session from the index.
 func (s *Store) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) (err error) {
 	defer redisstore.Wrap(&err, "remove from", k.Session)
 	err = redisstore.Checked(ctx, inbox.ValidateRemove(k, kind, ids))
-	each := kinds
+	each := inbox.Kinds() // each has a key of its own
 	if kind != "" {
 		each = []inbox.Kind{kind}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -70,8 +71,8 @@ func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func
 	// There is one attempt, so that the lease counts from when the attempt was sent. There is no token of ours: with
 	// redislock, a token that begins with another lock's token takes that lock. The options are new for each call,
 	// because retry strategies have a memory.
-	asking, answered := keeper.Linger(ctx)
-	defer answered()
+	asking := deadline.After(ctx, deadline.Lingering)
+	defer asking.Cancel()
 	sent := time.Now()
 	granted, err := l.client.Obtain(
 		asking,

@@ -22,6 +22,7 @@ var (
 	appendScript = redisstore.Script(sources, "head", "append")
 	pageScript   = redisstore.Script(sources, "head", "page")
 	lastScript   = redisstore.Script(sources, "head", "last")
+	startsScript = redisstore.Script(sources, "head", "starts")
 	deleteScript = redisstore.Script(sources, "delete")
 )
 

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/transcript"
 )
 
-// Append is one script. If the time of the server is not known, the first run of the script tells it.
+// Append is one script. If the time of the server is not known, the first run of the script tells it. If the session
+// has no entry, Append asks where new transcripts begin.
 func (s *Store) Append(
 	ctx context.Context, k transcript.Key, id string, msgs []message.Message,
 ) (_ transcript.Span, err error) {
@@ -19,12 +20,30 @@ func (s *Store) Append(
 	if err := redisstore.Checked(ctx, err); err != nil {
 		return transcript.Span{}, err
 	}
-	reply, err := s.write(ctx, appendScript, k, rand.Text(), s.clock.now(), id, len(msgs), body)
+	reply, err := s.add(ctx, func(call, base string) (redisstore.Reply, error) {
+		return s.write(ctx, appendScript, k, call, s.clock.now(), id, len(msgs), body, base)
+	})
 	if err != nil {
 		return transcript.Span{}, err
 	}
 	s.clock.tell(reply.Value(2))
 	return spanOf(reply)
+}
+
+// add calls write. If the session has no entry, write is called once more, with the number before its first one.
+func (s *Store) add(
+	ctx context.Context, write func(call, base string) (redisstore.Reply, error),
+) (redisstore.Reply, error) {
+	call := rand.Text()
+	reply, err := write(call, "")
+	if err != nil || reply.Status != "NEW" {
+		return reply, err
+	}
+	base, err := s.base(ctx)
+	if err != nil {
+		return reply, err
+	}
+	return write(call, base)
 }
 
 // spanOf reads the first two values.

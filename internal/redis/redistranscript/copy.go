@@ -2,7 +2,6 @@ package redistranscript
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/transcript"
 )
 
-// The bounds of a copy, which is one command.
-const mostCopied, copiedBytes = 200_000, 256 << 20
+// The bounds of a copy, which is one command: other clients wait meanwhile.
+const mostCopied, copiedBytes = 20_000, 64 << 20
 
 var (
 	errTooMuch = fmt.Errorf("the copy has more than %d entries or %d MiB: copy fewer", mostCopied, copiedBytes>>20)
@@ -26,7 +25,7 @@ func (s *Store) Copy(ctx context.Context, from, to transcript.Key, spans []trans
 	if err := redisstore.Checked(ctx, transcript.ValidateCopy(from, to, spans)); err != nil {
 		return err
 	}
-	all, err := s.snapshot(ctx, from, inOrder(spans))
+	all, err := s.snapshot(ctx, from, transcript.Union(spans))
 	if err != nil || len(all) == 0 {
 		return judge(from, err)
 	}
@@ -37,7 +36,9 @@ func (s *Store) Copy(ctx context.Context, from, to transcript.Key, spans []trans
 		}
 		args = append(args, e.From, e.Through, e.Body)
 	}
-	_, err = s.write(ctx, copyScript, to, rand.Text(), s.clock.now(), args...)
+	_, err = s.add(ctx, func(call, base string) (redisstore.Reply, error) {
+		return s.write(ctx, copyScript, to, call, s.clock.now(), append([]any{base}, args...)...)
+	})
 	return err
 }
 

@@ -62,15 +62,15 @@ func TestTooLate(t *testing.T) {
 	}
 	add := func(call string, began time.Duration, want string) {
 		t.Helper()
-		run(appendScript, want, call, stamp(began), call, 1, "[{}]")
+		run(appendScript, want, call, stamp(began), call, 1, "[{}]", "0")
 	}
 	paste := func(call string, began time.Duration, want string) {
 		t.Helper()
-		run(copyScript, want, call, stamp(began), 7, 7, "[{}]")
+		run(copyScript, want, call, stamp(began), "0", 7, 7, "[{}]")
 	}
 	trim := func(call, began, want string) {
 		t.Helper()
-		run(trimScript, want, call, began, "")
+		run(trimScript, want, call, began, "", "")
 	}
 	add("unknown", -21*time.Minute, "BEGIN")
 	add("ahead", time.Minute, "BEGIN")

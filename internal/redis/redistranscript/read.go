@@ -1,7 +1,6 @@
 package redistranscript
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -72,20 +71,4 @@ func numbers(spans []transcript.Span) (args []any) {
 		args = append(args, s.From, s.Through)
 	}
 	return args
-}
-
-// inOrder returns the same messages in spans with a gap between any two, in their order.
-func inOrder(spans []transcript.Span) (all []transcript.Span) {
-	for _, s := range slices.SortedFunc(slices.Values(spans), func(a, b transcript.Span) int {
-		return cmp.Compare(a.From, b.From)
-	}) {
-		switch n := len(all); {
-		case s == transcript.Span{}:
-		case n > 0 && s.From <= all[n-1].Through+1:
-			all[n-1].Through = max(all[n-1].Through, s.Through)
-		default:
-			all = append(all, s)
-		}
-	}
-	return all
 }

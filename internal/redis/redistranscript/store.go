@@ -21,6 +21,9 @@ var (
 	readScript   = redisstore.Script(sources, "lex", "said", "read")
 	copyScript   = redisstore.Script(sources, "lex", "said", "copy")
 	trimScript   = redisstore.Script(sources, "lex", "said", "trim")
+	retireScript = redisstore.Script(sources, "lex", "said", "retire")
+	raiseScript  = redisstore.Script(sources, "lex", "said", "raise")
+	baseScript   = redisstore.Script(sources, "lex", "said", "base")
 )
 
 // Options configure a [Store].
@@ -32,7 +35,10 @@ type Store struct {
 	clock clock
 }
 
-var _ transcript.Store = (*Store)(nil)
+var (
+	_ transcript.Store  = (*Store)(nil)
+	_ transcript.Raiser = (*Store)(nil)
+)
 
 // New returns a store on client.
 func New(client redis.UniversalClient, o *Options) *Store {

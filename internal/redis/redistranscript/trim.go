@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/transcript"
 )
 
-// Trim asks the server for its time and then deletes the entries, in one script each. If there is nothing to delete,
-// the first script says so.
+// Trim looks at a thousand entries in one script, and deletes up to 200 of them, or about one MiB, in a second one. So
+// other clients do not wait for long, however much there is to delete. A Trim of more is not one step: what is appended
+// meanwhile may be deleted too, and a Trim that is cut off has deleted a part.
 func (s *Store) Trim(
 	ctx context.Context, k transcript.Key, spans []transcript.Span, before time.Time,
 ) (deleted int, err error) {
@@ -19,15 +20,39 @@ func (s *Store) Trim(
 	if err := redisstore.Checked(ctx, transcript.ValidateRead(k, spans)); err != nil {
 		return 0, err
 	}
-	args := []any{micro(before)}
+	args := append([]any{micro(before), ""}, numbers(transcript.Union(spans))...)
 	if len(spans) == 0 && before.IsZero() {
 		args[0] = ""
 	}
-	reply, err := s.write(ctx, trimScript, k, rand.Text(), "", append(args, numbers(inOrder(spans))...)...)
-	if err != nil {
-		return 0, err
+	for more := true; more; {
+		reply, err := s.write(ctx, trimScript, k, rand.Text(), "", args...)
+		if err == nil {
+			err = redisstore.Checked(ctx)
+		}
+		if err != nil {
+			return 0, err
+		}
+		n, err := strconv.Atoi(reply.Value(0))
+		if err != nil {
+			return 0, err
+		}
+		deleted += n
+		args[1], more = reply.Value(1), reply.Value(1) != ""
 	}
-	return strconv.Atoi(reply.Value(0))
+	return deleted, nil
+}
+
+// Retire deletes the transcripts of sessions that are gone, if nothing was added to them for the time idle. So what is
+// said in a session that has begun anew stays.
+func (s *Store) Retire(ctx context.Context, gone []transcript.Key, idle time.Duration) []error {
+	calls, errs := make([]redisstore.Call, len(gone)), make([]error, len(gone))
+	for i, k := range gone {
+		calls[i] = redisstore.Call{Keys: s.keys(k), Args: []any{idle.Microseconds()}}
+	}
+	s.redis.RunAll(ctx, retireScript, calls, func(i int, _ redisstore.Reply, err error) {
+		errs[i] = redisstore.AwayFrom(ctx, gone[i], "", judge(gone[i], err))
+	})
+	return errs
 }
 
 // micro returns a time in µs, or the nearest that Lua has.

@@ -59,11 +59,17 @@ func (s *Store) append(
 	forget Forget,
 ) (forgotten bool, err error) {
 	keep, err := o.Kept()
-	st, err := s.db.Start(ctx, l.Validate(), cp.Validate(), err)
+	labels, wrong := o.Relabeled()
+	st, err := s.db.Start(ctx, l.Validate(), cp.Validate(), err, wrong)
 	if err == nil {
 		err = s.db.Write(ctx, func(tx *sql.Tx) (err error) {
 			if err := settle(ctx, tx, st, l, cp, o, keep); err != nil {
 				return err
+			}
+			if labels != nil {
+				if err := relabel(context.WithoutCancel(ctx), tx, st, l.Key, labels); err != nil {
+					return err
+				}
 			}
 			if forget != nil {
 				forgotten, err = forget(context.WithoutCancel(ctx), tx, l, cp)

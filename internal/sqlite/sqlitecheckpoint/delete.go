@@ -20,7 +20,7 @@ const (
 		WHERE orchestrator = ?1 AND session = ?2`
 )
 
-// Delete removes the session and its turns in one transaction.
+// Delete removes the session, its turns and its labels in one transaction.
 func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 	if err := s.delete(ctx, l); err != nil {
 		return fmt.Errorf("sqlitecheckpoint: delete %q: %w", l.Session, s.db.Explain(ctx, err))
@@ -37,8 +37,12 @@ func (s *Store) delete(ctx context.Context, l checkpoint.Lease) error {
 		if err := deleteHead(ctx, tx, st, l); err != nil {
 			return err
 		}
-		_, err := tx.StmtContext(ctx, st[deleteTurnsSQL]).ExecContext(ctx, l.Orchestrator, l.Session)
-		return err
+		for _, text := range []string{deleteTurnsSQL, unlabelSQL} {
+			if _, err := tx.StmtContext(ctx, st[text]).ExecContext(ctx, l.Orchestrator, l.Session); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -46,6 +46,15 @@ CREATE TABLE IF NOT EXISTS {prefix}turns (
 	PRIMARY KEY (orchestrator, session, turn) -- a turn settles once
 ) STRICT;
 CREATE INDEX IF NOT EXISTS {prefix}turns_request ON {prefix}turns (orchestrator, session, request_id, turn) WHERE request_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS {prefix}labels (
+	orchestrator TEXT    NOT NULL CHECK (orchestrator <> ''),
+	session      TEXT    NOT NULL CHECK (session <> ''),
+	label        TEXT    NOT NULL CHECK (label <> ''),
+	due          INTEGER, -- ms
+	PRIMARY KEY (orchestrator, session, label)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS {prefix}labels_name ON {prefix}labels (orchestrator, label, session);
+CREATE INDEX IF NOT EXISTS {prefix}labels_due ON {prefix}labels (orchestrator, label, due) WHERE due IS NOT NULL;
 ` + sqliteprocess.Schema
 
 var layout = sqlitestore.Layout{
@@ -55,12 +64,17 @@ var layout = sqlitestore.Layout{
 			"first pruned summarized owed failed retry_at"},
 		{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version " +
 			"run_id request_id saved_at"},
+		{
+			Name: "{prefix}labels", Columns: "orchestrator session label due",
+			Indexes: "{prefix}labels_name {prefix}labels_due",
+		},
 		sqliteprocess.Table,
 	},
 	Statements: slices.Concat(sqliteprocess.Statements, []string{
 		takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, headSQL, ownerSQL, settleSQL,
 		insertSQL, pruneSQL, refusalSQL, markSQL,
-		deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
+		deleteHeadSQL, deleteTurnsSQL, unlabelSQL, labelSQL, labeledSQL, labeledBySQL,
+		turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
 		sliceSQL, idleSQL, retireSQL, raiseSQL,
 	}),
 }

@@ -33,7 +33,7 @@ const (
 func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		st, err := s.db.Start(ctx, q.Validate())
-		text, due := selection(q)
+		text, more := selection(q)
 		for after, left := q.After, q.Limit; err == nil; {
 			limit := sessionsPage
 			if q.Limit > 0 {
@@ -44,7 +44,7 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 			if q.Session != "" {
 				from, to = q.Session, q.Session+"\x00" // which no name has
 			}
-			args := append([]any{q.Orchestrator, max(from, after), to, after, limit}, due...)
+			args := append([]any{q.Orchestrator, max(from, after), to, after, limit}, more...)
 			rows, e := st[text].QueryContext(ctx, args...)
 			page, err = sqlitestore.Collect(rows, e, sqlitestore.ScanText)
 			for _, name := range page {
@@ -62,8 +62,17 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 	}
 }
 
-// selection returns the statement for q, and the arguments that only owingSQL takes.
-func selection(q checkpoint.SessionQuery) (text string, due []any) {
+// selection returns the statement for q, and the arguments that sessionsSQL does not take.
+func selection(q checkpoint.SessionQuery) (text string, more []any) {
+	if q.Label == "" {
+		return owing(q)
+	}
+	_, due := owing(q)
+	return labeled(q, due)
+}
+
+// owing returns the statement for q without its label, and the arguments that only owingSQL takes.
+func owing(q checkpoint.SessionQuery) (text string, due []any) {
 	switch {
 	case q.Due:
 		return owingSQL, []any{time.Now().UnixMicro(), -1}

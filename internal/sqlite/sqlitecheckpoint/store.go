@@ -18,6 +18,8 @@ type Options struct {
 	Prefix    string
 	TTL       time.Duration // 0: sessions with a settled turn stay
 	Unsettled time.Duration // 0 means checkpoint.DefaultUnsettled
+	Said      bool          // the file has transcripts, which go with the sessions that are retired
+
 	// Processes are those of the database, whose stores beat as one. If it is nil, the store has its own.
 	Processes *sqliteprocess.Processes
 }
@@ -28,6 +30,8 @@ type Store struct {
 
 	db  *sqlitestore.DB
 	ttl time.Duration // 0: for ever
+
+	said bool // Options.Said
 
 	// unsettled is ttl for sessions without a settled turn.
 	unsettled time.Duration
@@ -49,5 +53,7 @@ func New(db *sql.DB, o *Options) *Store {
 	o = cmp.Or(o, new(Options))
 	unsettled := cmp.Or(max(o.Unsettled, 0), checkpoint.DefaultUnsettled)
 	d := sqlitestore.New(db, o.Prefix, layout)
-	return &Store{Processes: cmp.Or(o.Processes, sqliteprocess.New(d)), db: d, ttl: o.TTL, unsettled: unsettled}
+	return &Store{
+		Processes: cmp.Or(o.Processes, sqliteprocess.New(d)), db: d, ttl: o.TTL, said: o.Said, unsettled: unsettled,
+	}
 }

@@ -30,6 +30,15 @@ const (
 	retireSQL = `
 		DELETE FROM {prefix}sessions
 		WHERE orchestrator = ?1 AND session = ?2 AND lease_until < iif(turn < 0, ?4, ?3) AND owed IS NULL`
+
+	// saidSQL deletes what was said in a session that retireSQL is about to delete. The run of a session that has
+	// settled nothing is not dropped, and may name it.
+	saidSQL = `
+		DELETE FROM {prefix}messages
+		WHERE orchestrator = ?1 AND session = ?2 AND EXISTS (
+			SELECT 1 FROM {prefix}sessions
+			WHERE orchestrator = ?1 AND session = ?2 AND turn >= 0 AND lease_until < ?3 AND owed IS NULL
+		)`
 )
 
 // sweepBatch is how many sessions one transaction retires. All writers wait meanwhile.
@@ -97,8 +106,15 @@ func (s *Store) retire(
 	ctx context.Context, st sqlitestore.Statements, idle []checkpoint.Key, since idleSince,
 ) (retired int, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
-		head, turns := tx.StmtContext(ctx, st[retireSQL]), tx.StmtContext(ctx, st[deleteTurnsSQL])
+		head := tx.StmtContext(ctx, st[retireSQL])
+		rest := []*sql.Stmt{tx.StmtContext(ctx, st[deleteTurnsSQL]), tx.StmtContext(ctx, st[unlabelSQL])}
 		for _, k := range idle {
+			if s.said {
+				_, err := tx.ExecContext(ctx, s.db.SQL(saidSQL), k.Orchestrator, k.Session, since.settled)
+				if err != nil {
+					return err
+				}
+			}
 			n, err := sqlitestore.Affected(
 				head.ExecContext(ctx, k.Orchestrator, k.Session, since.settled, since.unsettled))
 			if err != nil {
@@ -107,8 +123,10 @@ func (s *Store) retire(
 			if n == 0 {
 				continue
 			}
-			if _, err := turns.ExecContext(ctx, k.Orchestrator, k.Session); err != nil {
-				return err
+			for _, rows := range rest {
+				if _, err := rows.ExecContext(ctx, k.Orchestrator, k.Session); err != nil {
+					return err
+				}
 			}
 			retired++
 		}

@@ -36,7 +36,8 @@ var layout = sqlitestore.Layout{
 		{Name: "{prefix}chunks", Columns: "orchestrator session first last run data"},
 	},
 	Statements: []string{
-		appendSQL, addSQL, trimSQL, headSQL, deleteSQL, deleteChunksSQL, pageSQL, askSQL, sliceSQL,
+		appendSQL, addSQL, trimSQL, headSQL, deleteSQL, deleteChunksSQL, pageSQL, startsSQL, askSQL,
+		sliceSQL,
 	},
 }
 

@@ -15,9 +15,9 @@ const (
 	appendSQL = `
 		INSERT INTO {prefix}messages (orchestrator, session, first, last, id, at, body)
 		SELECT ?1, ?2, newest + 1, newest + ?4, ?3, ?5, ?6
-		FROM (SELECT coalesce((
+		FROM (SELECT max(coalesce((
 			SELECT last FROM {prefix}messages WHERE orchestrator = ?1 AND session = ?2 ORDER BY first DESC LIMIT 1
-		), 0) AS newest)
+		), 0), coalesce((SELECT max(number) FROM {prefix}message_raises), 0)) AS newest)
 		WHERE true
 		ON CONFLICT (orchestrator, session, id) WHERE id IS NOT NULL DO NOTHING
 		RETURNING first, last`

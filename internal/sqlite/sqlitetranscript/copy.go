@@ -58,13 +58,11 @@ func copyTo(ctx context.Context, do sqlitestore.Runner, from, to transcript.Key,
 	return err
 }
 
-// array returns the spans as JSON.
+// array returns the spans as JSON. If they overlap, no entry is looked at for each of them.
 func array(spans []transcript.Span) string {
 	pairs := make([][2]int64, 0, len(spans))
-	for _, s := range spans {
-		if s != (transcript.Span{}) {
-			pairs = append(pairs, [2]int64{s.From, s.Through})
-		}
+	for _, s := range transcript.Union(spans) {
+		pairs = append(pairs, [2]int64{s.From, s.Through})
 	}
 	text, _ := json.Marshal(pairs) // numbers
 	return string(text)

@@ -21,15 +21,23 @@ CREATE TABLE IF NOT EXISTS {prefix}messages (
 ) STRICT;
 CREATE UNIQUE INDEX IF NOT EXISTS {prefix}messages_id ON {prefix}messages (orchestrator, session, id)
 	WHERE id IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS {prefix}message_raises (
+	number INTEGER PRIMARY KEY -- all sessions go on behind the highest
+) STRICT;
 `
 
 var layout = sqlitestore.Layout{
 	Schema: schemaSQL,
-	Tables: []sqlitestore.Table{{
-		Name: "{prefix}messages", Columns: "orchestrator session first last id at body", Indexes: "{prefix}messages_id",
-	}},
+	Tables: []sqlitestore.Table{
+		{
+			Name: "{prefix}messages", Columns: "orchestrator session first last id at body",
+			Indexes: "{prefix}messages_id",
+		},
+		{Name: "{prefix}message_raises", Columns: "number"},
+	},
 	Statements: []string{
-		appendSQL, knownSQL, pageSQL, briefSQL, bodySQL, copySQL, takenSQL, trimSQL, trimAllSQL,
+		appendSQL, knownSQL, pageSQL, briefSQL, bodySQL, copySQL, takenSQL, trimSQL, trimAllSQL, raiseSQL,
 	},
 }
 

@@ -20,7 +20,10 @@ type Options struct {
 // A Store keeps transcripts.
 type Store struct{ db *sqlitestore.DB }
 
-var _ transcript.Store = (*Store)(nil)
+var (
+	_ transcript.Store  = (*Store)(nil)
+	_ transcript.Raiser = (*Store)(nil)
+)
 
 // New returns a store on db. db stays the caller's. New panics if o.Prefix is invalid.
 func New(db *sql.DB, o *Options) *Store {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -32,7 +33,7 @@ const (
 		UPDATE {prefix}workflow_runs SET owner = ?2, epoch = epoch + 1, nonce = ?3, since = ?4,
 			hold = '', error = '', due = NULL, event = '', match = NULL
 		WHERE id = ?1
-		RETURNING id, workflow, version, coalesce(key, ''), retention, started, epoch, mail`
+		RETURNING id, workflow, version, coalesce(key, ''), coalesce(parent, ''), retention, started, epoch, mail`
 
 	inputsSQL = `
 		SELECT run, input FROM {prefix}workflow_inputs
@@ -48,7 +49,7 @@ func (s *Store) Claim(
 ) (claimed []workflow.Claimed, next time.Duration, err error) {
 	st, err := s.db.Start(ctx, r.Validate())
 	if err == nil {
-		c := claim{&r, definitions(r.Definitions), clock()}
+		c := claim{ClaimRequest: &r, definitions: definitions(r.Definitions), now: clock()}
 		claimed, next, err = s.claim(ctx, st, c)
 	}
 	if err != nil {
@@ -63,6 +64,7 @@ type claim struct {
 
 	definitions []workflow.Definition // each once
 	now         time.Time
+	admissions  map[string]*workflow.Admission // of the limits, by workflow
 }
 
 func definitions(all []workflow.Definition) []workflow.Definition {
@@ -116,7 +118,10 @@ func (do run) claim(ctx context.Context, c *claim) (claimed []workflow.Claimed, 
 			claimed, err = do.own(ctx, c, f.id, claimed)
 		}
 	}
-	if err == nil && c.due() && len(claimed) > 0 && len(claimed) < c.Limit {
+	if err == nil {
+		err = do.spend(ctx, c)
+	}
+	if c.admissions = nil; err == nil && c.due() && len(claimed) > 0 && len(claimed) < c.Limit {
 		_, next, err = do.look(ctx, c) // later runs of the same definitions
 	}
 	return claimed, next, err
@@ -136,7 +141,8 @@ func (do run) own(
 
 func scanClaimed(rows *sql.Rows) (c workflow.Claimed, err error) {
 	var started int64
-	err = rows.Scan(&c.ID, &c.Workflow, &c.Version, &c.Key, &c.RetentionDays, &started, &c.Fence.Epoch, &c.Mail)
+	err = rows.Scan(&c.ID, &c.Workflow, &c.Version, &c.Key, &c.Parent, &c.RetentionDays, &started, &c.Fence.Epoch,
+		&c.Mail)
 	c.Started = time.UnixMicro(started).UTC()
 	return c, err
 }
@@ -145,6 +151,11 @@ func scanClaimed(rows *sql.Rows) (c workflow.Claimed, err error) {
 type candidate struct {
 	id  string
 	due int64
+}
+
+// compare orders candidates by when they are due.
+func (a candidate) compare(b candidate) int {
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id))
 }
 
 func scanCandidate(rows *sql.Rows) (c candidate, err error) {
@@ -167,9 +178,14 @@ func (do run) look(ctx context.Context, c *claim) (found []candidate, next time.
 		return nil, 0, err
 	}
 	now, first := c.now.UnixMicro(), int64(never)
+	limited := make([]*cursor, 0, len(c.Limits))
 	for _, f := range firsts {
 		if f.due > now {
 			first = min(first, f.due)
+			continue
+		}
+		if _, ok := c.Limits[f.Workflow]; ok {
+			limited = append(limited, &cursor{Definition: f.Definition, last: candidate{due: math.MinInt64}})
 			continue
 		}
 		rows, err := do.Query(ctx, dueSQL, f.Workflow, f.Version, now, c.Limit)
@@ -179,16 +195,19 @@ func (do run) look(ctx context.Context, c *claim) (found []candidate, next time.
 		}
 		found = append(found, due...)
 	}
-	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id))
-	})
+	slices.SortFunc(found, candidate.compare)
+	if len(limited) > 0 {
+		if found, err = do.admit(ctx, c, limited, found); err != nil {
+			return nil, 0, err
+		}
+	}
 	if len(found) >= c.Limit {
 		return found[:c.Limit], 0, nil
 	}
 	if first < never {
 		next = time.Duration(first-now) * time.Microsecond
 	}
-	return found, next, nil
+	return found, c.heldBack(next), nil
 }
 
 // A first is when the first run of a definition is due.

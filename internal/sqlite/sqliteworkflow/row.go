@@ -11,13 +11,18 @@ import (
 )
 
 const (
-	readSQL = small + `error, (SELECT input FROM {prefix}workflow_inputs WHERE run = id), match, output` + listed
+	readSQL = small + `error, (SELECT input FROM {prefix}workflow_inputs WHERE run = id), match, output,
+		coalesce(parent, '')` + listed
 
 	// briefSQL leaves out what may lie on pages of its own.
-	briefSQL = small + `'', NULL, NULL, NULL` + listed
+	briefSQL = small + `'', NULL, NULL, NULL, ''` + listed
 
 	small = `
-		SELECT id, workflow, version, status, hold, coalesce(key, ''), retention, started, completed, due, owner, event, `
+		SELECT id, workflow, version, status, hold, coalesce(key, ''), ` + groupText + `, retention, started, completed,
+			due, owner, event, `
+
+	// groupText is the group of a run.
+	groupText = `coalesce((SELECT name FROM {prefix}workflow_groups WHERE run = id), '')`
 
 	listed = `
 		FROM {prefix}workflow_runs WHERE id IN (SELECT value FROM json_each(?1))`
@@ -36,9 +41,9 @@ func scan(rows *sql.Rows) (f finding, err error) {
 	r := &f.Run
 	var started int64
 	var completed, due sql.NullInt64
-	err = rows.Scan(&r.ID, &r.Workflow, &r.Version, (*string)(&r.Status), (*string)(&r.Hold), &r.Key, &r.RetentionDays,
-		&started, &completed, &due, &r.Owner, &r.Event, &r.Error, (*[]byte)(&r.Input), (*[]byte)(&f.match),
-		(*[]byte)(&r.Output))
+	err = rows.Scan(&r.ID, &r.Workflow, &r.Version, (*string)(&r.Status), (*string)(&r.Hold), &r.Key, &r.Group,
+		&r.RetentionDays, &started, &completed, &due, &r.Owner, &r.Event, &r.Error, (*[]byte)(&r.Input),
+		(*[]byte)(&f.match), (*[]byte)(&r.Output), &r.Parent)
 	r.Started = time.UnixMicro(started).UTC()
 	if r.Completed = at(completed); due.Int64 < never {
 		r.Due = at(due)

@@ -1,11 +1,13 @@
 package sqliteworkflow
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"iter"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
@@ -38,11 +40,21 @@ const (
 	newest = `
 		ORDER BY started DESC, id DESC LIMIT ?1`
 
+	ofParentSQL = `
+		SELECT id, started FROM {prefix}workflow_runs INDEXED BY {prefix}workflow_runs_parent
+		WHERE parent = ?5` + next + newest
+
 	// eventSQL finds runs that wait for the event ?4, the longest first.
 	eventSQL = `
 		SELECT id, since FROM {prefix}workflow_runs INDEXED BY {prefix}workflow_runs_event
 		WHERE event = ?4 AND event <> '' AND (since, id) > (?2, ?3) AND (?5 = '' OR workflow = ?5)
 		ORDER BY since, id LIMIT ?1`
+
+	// keyedSQL finds runs of the workflow ?2 by their keys, from ?3 on and before ?4, the greatest first.
+	keyedSQL = `
+		SELECT id, 0, key FROM {prefix}workflow_runs INDEXED BY {prefix}workflow_runs_key
+		WHERE workflow = ?2 AND key >= ?3 AND key < ?4
+		ORDER BY key DESC LIMIT ?1`
 )
 
 // Pages grow. The first runs should come soon. Pages stay small, because a page is held in memory.
@@ -94,10 +106,11 @@ func (do run) runs(ctx context.Context, q *workflow.Query, yield func(workflow.R
 	}
 }
 
-// A place is where a page begins: after this time in µs, and this id.
+// A place is where a page begins: after this time in µs, and this id; or before this key.
 type place struct {
 	id   string
 	time int64
+	key  string
 }
 
 func scanPlace(rows *sql.Rows) (p place, err error) {
@@ -116,14 +129,14 @@ func ids(page []place) []string {
 // begin returns the place where the first page begins.
 func begin(q *workflow.Query) place {
 	if q.Event != "" {
-		return place{"", math.MinInt64}
+		return place{time: math.MinInt64}
 	}
-	p := place{"", math.MaxInt64}
+	p := place{time: math.MaxInt64, key: cmp.Or(q.KeysEnd(), "\xff")} // which no text reaches
 	if !q.Until.IsZero() {
 		p.time = ceil(q.Until)
 	}
 	if q.After != nil {
-		if after := (place{q.After.ID, q.After.Started.UnixMicro()}); after.time < p.time {
+		if after := (place{id: q.After.ID, time: q.After.Started.UnixMicro()}); after.time < p.time {
 			p = after
 		}
 	}
@@ -135,10 +148,19 @@ func (do run) page(ctx context.Context, q *workflow.Query, after place, size int
 	if q.ID != "" {
 		return []place{{id: q.ID}}, nil
 	}
+	if q.KeyPrefix != "" {
+		rows, err := do.Query(ctx, keyedSQL, size, q.Workflow, q.KeyPrefix, after.key)
+		return sqlitestore.Collect(rows, err, func(rows *sql.Rows) (p place, err error) {
+			err = rows.Scan(&p.id, &p.time, &p.key)
+			return p, err
+		})
+	}
 	text, args := allSQL, []any{size, after.time, after.id, ceil(q.Since)}
 	switch {
 	case q.Event != "":
 		text, args = eventSQL, append(args[:3], q.Event, q.Workflow)
+	case q.Parent != "":
+		text, args = ofParentSQL, append(args, q.Parent)
 	case q.Workflow != "" && q.Status != "":
 		text, args = bothSQL, append(args, string(q.Status), q.Workflow)
 	case q.Workflow != "":
@@ -162,8 +184,10 @@ func ceil(t time.Time) int64 {
 func (f *finding) fits(q *workflow.Query) bool {
 	r := &f.Run
 	return (q.Workflow == "" || r.Workflow == q.Workflow) && (q.Status == "" || r.Status == q.Status) &&
+		(q.Parent == "" || r.Parent == q.Parent) &&
 		!r.Started.Before(q.Since) && (q.Until.IsZero() || r.Started.Before(q.Until)) &&
-		(q.After == nil || older(r, q.After)) && (f.damage != nil || workflow.Contains(r.Input, q.Input)) &&
+		(q.After == nil || older(r, q.After)) && strings.HasPrefix(r.Key, q.KeyPrefix) &&
+		(f.damage != nil || workflow.Contains(r.Input, q.Input)) &&
 		(q.Event == "" || f.waits(q.Event, q.Payload))
 }
 

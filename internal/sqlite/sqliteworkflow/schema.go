@@ -11,7 +11,8 @@ import (
 const never = 1 << 62
 
 // Tables of documents have row ids. Otherwise the documents would be in the tree that is searched, and a search would
-// read the documents beside the one that it looks for.
+// read the documents beside the one that it looks for. parent stands where ALTER TABLE has put it: only runs that are
+// over have an output before it.
 const schemaSQL = `
 CREATE TABLE IF NOT EXISTS {prefix}workflow_runs (
 	id        TEXT    NOT NULL PRIMARY KEY CHECK (id <> ''),
@@ -35,7 +36,7 @@ CREATE TABLE IF NOT EXISTS {prefix}workflow_runs (
 	expires   INTEGER,                    -- µs: when it may be swept; NULL while it runs
 	error     TEXT    NOT NULL DEFAULT '',
 	match     TEXT,                       -- JSON
-	output    TEXT,                       -- JSON, and the last: the others are found without reading it
+	output    TEXT, parent TEXT,                       -- JSON, and the last: the others are found without reading it
 	CHECK (status = 'running' OR status = 'completed' OR status = 'failed' OR status = 'cancelled'),
 	CHECK ((status = 'running') = (completed IS NULL)),
 	CHECK ((owner <> '') = (status = 'running' AND due IS NULL))
@@ -46,6 +47,7 @@ CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_list ON {prefix}workflow_runs (
 CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_status ON {prefix}workflow_runs (status, started, id);
 CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_event ON {prefix}workflow_runs (event, since, id, workflow) WHERE event <> '';
 CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_over ON {prefix}workflow_runs (expires) WHERE expires IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {prefix}workflow_runs_parent ON {prefix}workflow_runs (parent, started, id) WHERE parent IS NOT NULL;
 CREATE TABLE IF NOT EXISTS {prefix}workflow_inputs (
 	run   TEXT NOT NULL PRIMARY KEY,
 	input TEXT NOT NULL -- JSON
@@ -81,6 +83,23 @@ CREATE TABLE IF NOT EXISTS {prefix}workflow_definitions (
 	at       INTEGER NOT NULL, -- µs: when the process has said that it has the definition
 	PRIMARY KEY (workflow, version, process)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS {prefix}workflow_groups (
+	run  TEXT NOT NULL PRIMARY KEY,
+	name TEXT NOT NULL CHECK (name <> '')
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS {prefix}workflow_limits (
+	workflow TEXT    NOT NULL PRIMARY KEY,
+	tokens   REAL    NOT NULL, -- what the bucket had
+	at       INTEGER NOT NULL  -- µs: then
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS {prefix}workflow_subscriptions (
+	id       TEXT NOT NULL PRIMARY KEY CHECK (id <> ''),
+	pattern  TEXT NOT NULL CHECK (pattern <> ''),
+	workflow TEXT NOT NULL,
+	url      TEXT NOT NULL,
+	session  TEXT NOT NULL,
+	CHECK ((workflow <> '') + (url <> '') + (session <> '') = 1)
+) STRICT, WITHOUT ROWID;
 ` + sqliteprocess.Schema
 
 var layout = sqlitestore.Layout{
@@ -89,8 +108,8 @@ var layout = sqlitestore.Layout{
 		{
 			Name: "{prefix}workflow_runs",
 			Columns: "id workflow version status hold due owner since epoch nonce mail event crashes crashed key " +
-				"retention started completed expires error match output",
-			Indexes: "{prefix}workflow_runs_event {prefix}workflow_runs_list",
+				"retention started completed expires error match output parent",
+			Indexes: "{prefix}workflow_runs_event {prefix}workflow_runs_list {prefix}workflow_runs_parent",
 		},
 		{Name: "{prefix}workflow_inputs", Columns: "run input"},
 		{
@@ -99,16 +118,24 @@ var layout = sqlitestore.Layout{
 		},
 		{Name: "{prefix}workflow_signals", Columns: "run id event at taken payload"},
 		{Name: "{prefix}workflow_definitions", Columns: "workflow version process at"},
+		{Name: "{prefix}workflow_groups", Columns: "run name"},
+		{Name: "{prefix}workflow_limits", Columns: "workflow tokens at"},
+		{Name: "{prefix}workflow_subscriptions", Columns: "id pattern workflow url session"},
 		sqliteprocess.Table,
 	},
 	Statements: slices.Concat(sqliteprocess.Statements, []string{
+		childSQL, parentSQL, familySQL, ofParentSQL, copySQL, fromStepSQL, untakeSQL, dropFromSQL, rewindSQL,
+		forsakenSQL,
 		lockSQL, startSQL, inputSQL, knownSQL, keySQL, versionSQL, waitSQL, signalSQL, signalledSQL, mailSQL,
 		wakeSQL, cancelSQL, pauseSQL, resumeSQL, nextSQL, dueSQL, claimSQL, inputsSQL, fromSQL, againSQL, leaseSQL,
 		progressSQL, crashSQL, holdCrashedSQL, noteSQL, leaveSQL, standingSQL, stepSQL, takenSQL, parkSQL, endSQL,
-		stopSQL, readSQL, briefSQL, allSQL, statusSQL, workflowSQL, bothSQL, eventSQL, stepsSQL, stepsBriefSQL,
-		stepAloneSQL, signalAloneSQL, countsSQL, expiredSQL, retireSQL, dropInputSQL, dropStepsSQL, dropSignalsSQL,
+		stopSQL, readSQL, briefSQL, allSQL, statusSQL, workflowSQL, bothSQL, eventSQL, keyedSQL, stepsSQL,
+		stepsBriefSQL,
+		stepAloneSQL, signalAloneSQL, countsSQL, runningSQL, expiredSQL, retireSQL, dropInputSQL, dropStepsSQL,
+		dropSignalsSQL,
 		followingSQL, livingSQL, strandedSQL, holdUnknownSQL, failUnknownSQL, oldNoteSQL, forgetSQL,
-		raiseSQL,
+		raiseSQL, subscribeSQL, unsubscribeSQL, subscriptionsSQL, groupSQL, dropGroupSQL, admittedSQL, ownersSQL,
+		tokensSQL, spendSQL, debouncedSQL, moveSQL, replaceSQL, passSQL,
 	}),
 }
 

@@ -32,6 +32,15 @@ const (
 			hold = '', error = '', due = NULL, owner = '', event = '', match = NULL, epoch = epoch + 1
 		WHERE id = ?1`
 
+	// familySQL finds the descendants of a run that are running.
+	familySQL = `
+		WITH RECURSIVE d (id) AS (
+			SELECT id FROM {prefix}workflow_runs INDEXED BY {prefix}workflow_runs_parent WHERE parent = ?1
+			UNION ALL
+			SELECT m.id FROM d CROSS JOIN {prefix}workflow_runs m INDEXED BY {prefix}workflow_runs_parent ON m.parent = d.id
+		)
+		SELECT m.id FROM d CROSS JOIN {prefix}workflow_runs m ON m.id = d.id WHERE m.status = 'running'`
+
 	pauseSQL = `
 		UPDATE {prefix}workflow_runs SET hold = 'paused', error = '', due = ?2, owner = '', event = '', match = NULL,
 			epoch = epoch + 1
@@ -52,11 +61,15 @@ func (c front) Send(
 	err = c.write(ctx, "send", workflow.ValidateSend(messages), func(do run) error {
 		receipts, notes = make([]workflow.Receipt, len(messages)), nil
 		for i := range messages {
-			if receipts[i], err = do.send(ctx, &messages[i]); err != nil {
+			r, family, err := do.send(ctx, &messages[i])
+			if err != nil {
 				return damaged(messages[i].Run, err)
 			}
-			if n, ok := noteOf(&messages[i], receipts[i]); ok && !slices.Contains(notes, n) {
-				notes = append(notes, n)
+			receipts[i] = r
+			for _, n := range append(notesOf(&messages[i], r), family...) {
+				if !slices.Contains(notes, n) {
+					notes = append(notes, n)
+				}
 			}
 		}
 		return nil
@@ -68,39 +81,61 @@ func (c front) Send(
 	return receipts, nil
 }
 
-// noteOf returns what the engines want to know of a message.
-func noteOf(m *workflow.Message, r workflow.Receipt) (n workflow.Note, ok bool) {
+// notesOf returns what the engines want to know of a message.
+func notesOf(m *workflow.Message, r workflow.Receipt) []workflow.Note {
 	switch {
 	case r == workflow.Unknown, r == workflow.Over, r == workflow.Unwanted:
-		return n, false
+		return nil
 	case m.Action == workflow.Cancel, m.Action == workflow.Pause:
-		return workflow.Note{Run: m.Run}, true
+		return []workflow.Note{{Run: m.Run}}
+	case m.Action == workflow.Rewind:
+		return []workflow.Note{{Run: m.Run}, {}}
 	}
-	return n, true
+	return []workflow.Note{{}}
 }
 
-func (do run) send(ctx context.Context, m *workflow.Message) (workflow.Receipt, error) {
+// send gives a message. It returns notes of the descendants that are cancelled.
+func (do run) send(ctx context.Context, m *workflow.Message) (r workflow.Receipt, family []workflow.Note, err error) {
+	if m.Action == workflow.Rewind {
+		return do.rewind(ctx, m.Run, m.Event)
+	}
 	w, err := sqlitestore.One(ctx, do.Runner, scanWaiting, waitSQL, m.Run)
 	switch {
 	case err != nil:
-		return "", err
+		return "", nil, err
 	case w == nil:
-		return workflow.Unknown, nil
+		return workflow.Unknown, nil, nil
 	case w.status != workflow.Running:
-		return workflow.Over, nil
+		return workflow.Over, nil, nil
 	case m.Action == workflow.Signal:
-		return do.signal(ctx, m, w)
+		r, err = do.signal(ctx, m, w)
+		return r, nil, err
 	}
 	now := clock().UnixMicro()
 	switch m.Action {
 	case workflow.Cancel:
-		_, err = do.Exec(ctx, cancelSQL, m.Run, now)
+		if _, err = do.Exec(ctx, cancelSQL, m.Run, now); err == nil {
+			family, err = do.cancelFamily(ctx, m.Run)
+		}
 	case workflow.Pause:
 		_, err = do.Exec(ctx, pauseSQL, m.Run, int64(never))
 	case workflow.Resume:
 		_, err = do.Exec(ctx, resumeSQL, m.Run, now)
 	}
-	return workflow.Applied, err
+	return workflow.Applied, family, err
+}
+
+// cancelFamily cancels the descendants of a run that are running.
+func (do run) cancelFamily(ctx context.Context, run string) (notes []workflow.Note, err error) {
+	rows, err := do.Query(ctx, familySQL, run)
+	family, err := sqlitestore.Collect(rows, err, sqlitestore.ScanText)
+	for _, id := range family {
+		if err == nil {
+			_, err = do.Exec(ctx, cancelSQL, id, clock().UnixMicro())
+		}
+		notes = append(notes, workflow.Note{Run: id})
+	}
+	return notes, err
 }
 
 // A waiting is a run as a message finds it.

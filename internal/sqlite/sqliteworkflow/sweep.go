@@ -18,6 +18,7 @@ const (
 	dropInputSQL   = `DELETE FROM {prefix}workflow_inputs WHERE run = ?1`
 	dropStepsSQL   = `DELETE FROM {prefix}workflow_steps WHERE run = ?1`
 	dropSignalsSQL = `DELETE FROM {prefix}workflow_signals WHERE run = ?1`
+	dropGroupSQL   = `DELETE FROM {prefix}workflow_groups WHERE run = ?1`
 )
 
 // sweepBatch is how many runs one transaction retires or holds. Meanwhile all writers wait.
@@ -100,7 +101,7 @@ func (s *Store) retireBatch(
 
 // drop deletes what belongs to a run that is deleted.
 func (do run) drop(ctx context.Context, id string) error {
-	for _, text := range []string{dropInputSQL, dropStepsSQL, dropSignalsSQL} {
+	for _, text := range []string{dropInputSQL, dropStepsSQL, dropSignalsSQL, dropGroupSQL} {
 		if _, err := do.Exec(ctx, text, id); err != nil {
 			return err
 		}

@@ -16,11 +16,12 @@ const (
 	goRedis   = "github.com/redis/"
 	redislock = "github.com/bsm/"
 	goose     = "github.com/pressly/"
+	cron      = "github.com/netresearch/"
 	otel      = "go.opentelemetry.io/otel"
 )
 
 // drivers must not be linked into a program that does not ask for them.
-var drivers = []string{pgx, goRedis, redislock, goose, "modernc.org/"}
+var drivers = []string{pgx, goRedis, redislock, goose, cron, "modernc.org/"}
 
 // A rule says which packages a package may import, directly or through other packages of the module. Package names are
 // relative to the module.
@@ -72,11 +73,24 @@ var rules = slices.Concat(contractRules(), []rule{
 		foreign:  []string{otel},
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
+	{packages: "turnhttp/chatpage"}, // it knows the routes, and no package
 	{
 		packages: "agent",
 		ours:     append([]string{"orchestrator", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
 		foreign:  []string{otel, "github.com/google/jsonschema-go"},
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+	},
+	{packages: "models", ours: append([]string{"orchestrator", "internal/"}, contracts...), foreign: []string{otel}},
+	model("models/scripted"),
+	model("models/openai", "github.com/openai/openai-go/v3"),
+	model("models/openai/responses", "github.com/openai/openai-go/v3/"),
+	model("models/anthropic", "github.com/anthropics/anthropic-sdk-go/v2"),
+	{
+		packages: "mcp",
+		ours: append(
+			[]string{"agent", "orchestrator", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
+		foreign: []string{otel, "github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk"},
+		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
 	database("internal/postgres/", pgx, goose),
 	database("internal/sqlite/", "modernc.org/", goose),
@@ -90,6 +104,19 @@ var rules = slices.Concat(contractRules(), []rule{
 		except: []string{"github.com/openai/"},
 	},
 })
+
+// model returns the rule of a model: the agent, and the client of its own vendor.
+func model(pkg string, client ...string) rule {
+	return rule{
+		packages: pkg,
+		ours: append([]string{
+			"agent", "models", "orchestrator", "transcript", "turnhttp", "bootdrain", "internal/",
+			"models/openai/internal/",
+		}, contracts...),
+		foreign: append([]string{otel, "github.com/google/jsonschema-go"}, client...),
+		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+	}
+}
 
 // trees hold the parts of each database. A pattern that names no database does not match them.
 var trees = []string{"internal/postgres/", "internal/sqlite/", "internal/redis/"}
@@ -115,7 +142,18 @@ func contractRules() []rule {
 		)
 	}
 	process := []string{words, "lock", "internal/"}
-	all = append(all, rule{packages: "workflow/flow", ours: []string{"workflow", "retry", words, "lock", "internal/"}})
+	api := []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"} // the API only
+	engine := []string{"workflow/flow", "workflow", "retry", words, "lock", "internal/"}
+	all = append(all,
+		rule{packages: "workflow/flow", ours: engine[1:], foreign: []string{cron, otel}, except: api},
+		rule{packages: "workflow/deliver", ours: engine, foreign: []string{cron, otel}, except: api},
+		rule{
+			packages: "workflow/workflowprom", ours: engine,
+			foreign: []string{cron, otel, "github.com/prometheus/client_golang/prometheus"}, except: api,
+		},
+		// A program that only starts and signals runs links no engine, also behind HTTP.
+		rule{packages: "workflow/workflowhttp", ours: []string{"workflow", words, "lock", "internal/"}},
+	)
 	return append(all,
 		rule{
 			packages: "internal/postgres/pgprocess",

@@ -37,6 +37,11 @@ type scale struct {
 	// kills how often that happens.
 	signalled, waiting, due, journal, orphans, kills int
 
+	// talks are the sessions of an agent, and loops those that run at once.
+	talks, loops int
+	// paused are the sessions of an agent that wait, among others that do not. branched are the messages of a branch.
+	paused, others, branched int
+
 	// small and large are the turns of the tables that are compared by size. If large is 0, this comparison is left
 	// out.
 	small, large int
@@ -49,6 +54,7 @@ var (
 		rounds: 7, round: 1500 * time.Millisecond, slices: 6, sessions: 128, keep: 50,
 		young: 100, old: 4700, span: 300, kept: 2000, listed: 10_000, turns: 100,
 		few: 1000, many: 1_000_000, suspended: 10_000,
+		talks: 16, loops: 1000, paused: 100_000, others: 900_000, branched: 10_000,
 		signalled: 200, waiting: 10_000, due: 20_000, journal: 1000, orphans: 200, kills: 3,
 		small: 1_000_000, buffers: "1GB",
 	}
@@ -56,6 +62,7 @@ var (
 		rounds: 1, round: 20 * time.Millisecond, slices: 1, sessions: 32, keep: 5,
 		young: 10, old: 20, span: 5, kept: 20, listed: 200, turns: 10,
 		few: 10, many: 1000, suspended: 20,
+		talks: 2, loops: 20, paused: 200, others: 400, branched: 40,
 		signalled: 3, waiting: 50, due: 500, journal: 10, orphans: 5, kills: 1,
 		small: 4000, large: 8000, buffers: "16MB",
 	}
@@ -122,9 +129,18 @@ var suites = []suite{
 	{"workflows-sqlite", (*bench).workflowsSQLite},
 	{"workflows-signals", (*bench).workflowsSignals},
 	{"workflows-journal", (*bench).workflowsJournal},
+	{"workflows-publish", (*bench).workflowsPublish},
 	{"workflows-waiting", (*bench).workflowsWaiting},
 	{"workflows-finished", (*bench).workflowsFinished},
 	{"workflows-takeover", (*bench).workflowsTakeover},
+	{"workflows-input", (*bench).workflowsInput},
+	{"agents-postgres", (*bench).agentsPostgres},
+	{"agents-writes", (*bench).agentsWrites},
+	{"agents-heap", (*bench).agentsHeap},
+	{"agents-waiting", (*bench).agentsWaiting},
+	{"agents-branch", (*bench).agentsBranch},
+	{"agents-answered", (*bench).agentsAnswered},
+	{"agents-elsewhere", (*bench).agentsElsewhere},
 }
 
 // run measures the wanted suites. If one fails, the others are measured all the same.

@@ -38,6 +38,11 @@ func TestQuick(t *testing.T) {
 			if _, err := exec.LookPath("gcc"); err != nil && strings.HasSuffix(s.name, slowDisk) {
 				t.Skip("no gcc builds the slow disk:", err)
 			}
+			if s.name == "agents-elsewhere" {
+				if _, err := fetchLangGraph(t.Context()); err != nil {
+					t.Skip("LangGraph is not here:", err)
+				}
+			}
 			measured := len(b.results)
 			if err := b.run(t.Context(), regexp.MustCompile("^"+s.name+"$")); err != nil {
 				t.Fatal(err)

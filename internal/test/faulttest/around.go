@@ -68,7 +68,7 @@ func Checkpoints(s checkpoint.Store, around Around) checkpoint.Store {
 	return c
 }
 
-// Snapshots returns s behind an Around. It is neither a Sweeper nor a Joiner.
+// Snapshots returns s behind an Around. It is neither a Sweeper nor a Joiner: see Joined.
 func Snapshots(s snapshot.Store, around Around) snapshot.Store { return &snapshots{s, around} }
 
 // ask makes a call that has a result.

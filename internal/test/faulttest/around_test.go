@@ -10,9 +10,15 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/inbox/inboxtest"
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+	"github.com/holdfast-go/holdfast/stream"
+	"github.com/holdfast-go/holdfast/stream/streamtest"
+	"github.com/holdfast-go/holdfast/transcript"
+	"github.com/holdfast-go/holdfast/transcript/transcripttest"
 )
 
 func pass(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
@@ -27,6 +33,15 @@ func TestAround(t *testing.T) {
 	snapshottest.Run(t, func(*testing.T) snapshot.Store {
 		return faulttest.Snapshots(new(snapshot.Memory), pass)
 	})
+	snapshottest.RunJoiner(t, func(*testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
+		turns := new(checkpoint.Memory)
+		return faulttest.Joined(new(snapshot.Memory), turns, nil, pass).(snapshottest.JoiningStore), turns
+	})
+	transcripttest.Run(t, func(*testing.T) transcript.Store {
+		return faulttest.Transcripts(new(transcript.Memory), pass)
+	})
+	inboxtest.Run(t, func(*testing.T) inbox.Store { return faulttest.Inbox(new(inbox.Memory), pass) })
+	streamtest.Run(t, func(*testing.T) stream.Store { return faulttest.Stream(new(stream.Memory), pass) })
 }
 
 // Each method of a store passes the Around, under its own name, and returns the error of the Around.
@@ -39,6 +54,8 @@ func TestAroundSeesAll(t *testing.T) {
 	}
 	for _, store := range []any{
 		faulttest.Checkpoints(new(checkpoint.Memory), down), faulttest.Snapshots(new(snapshot.Memory), down),
+		faulttest.Transcripts(new(transcript.Memory), down), faulttest.Inbox(new(inbox.Memory), down),
+		faulttest.Stream(new(stream.Memory), down),
 	} {
 		v := reflect.ValueOf(store)
 		for i := range v.NumMethod() {
@@ -47,8 +64,17 @@ func TestAroundSeesAll(t *testing.T) {
 				t.Errorf("%T.%s returns %v", store, v.Type().Method(i).Name, err)
 			}
 			want := v.Type().Method(i).Name
-			if _, ok := store.(checkpoint.Store); ok && want == "Delete" {
-				want = "Remove"
+			switch store.(type) {
+			case checkpoint.Store:
+				if want == "Delete" {
+					want = "Remove"
+				}
+			case transcript.Store:
+				want = "transcript." + want
+			case inbox.Store:
+				want = "inbox." + want
+			case stream.Store:
+				want = "stream." + want
 			}
 			if !slices.Equal(seen[called:], []string{want}) {
 				t.Errorf("%T.%s is seen as %q", store, want, seen[called:])
@@ -64,7 +90,11 @@ func call(t *testing.T, method reflect.Value) (err error) {
 	for i := 1; i < method.Type().NumIn(); i++ {
 		args = append(args, reflect.Zero(method.Type().In(i)))
 	}
-	results := method.Call(args)
+	do := method.Call
+	if method.Type().IsVariadic() {
+		do = method.CallSlice
+	}
+	results := do(args)
 	last := results[len(results)-1]
 	if last.Kind() == reflect.Func {
 		for _, e := range last.Seq2() {

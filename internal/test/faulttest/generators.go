@@ -78,14 +78,38 @@ var settles = rapid.Custom(func(t *rapid.T) action {
 		Run:     rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 2, 4}).Draw(t, "run"),
 		Value:   rapid.IntRange(0, len(values)-1).Draw(t, "value"),
 		Request: anyRequest.Draw(t, "request"),
-		Opts: checkpoint.AppendOptions{
+		Opts: relabels(t, checkpoint.AppendOptions{
 			Keep:    rapid.SampledFrom([]int{1, 2, 3, 4, 0, checkpoint.KeepAll}).Draw(t, "keep"),
 			Owes:    rapid.Bool().Draw(t, "owes"),
 			Release: rarely.Draw(t, "release"),
 			Fresh:   rapid.Bool().Draw(t, "fresh"),
-		},
+		}),
 	}
 })
+
+// labels are the names of labels, and days their times from 1970 on. Day 0 is never.
+var (
+	labels  = []string{"wait", "w", "user:né%_\"🙂"}
+	anyDays = rapid.IntRange(0, 2)
+)
+
+// relabels adds some of the labels, or none, or leaves them as they are.
+func relabels(t *rapid.T, o checkpoint.AppendOptions) checkpoint.AppendOptions {
+	o.Relabel = rapid.Bool().Draw(t, "relabel")
+	for _, name := range labels {
+		if o.Relabel && rapid.Bool().Draw(t, name) {
+			o.Labels = append(o.Labels, checkpoint.Label{Name: name, At: day(anyDays.Draw(t, "due"))})
+		}
+	}
+	return o
+}
+
+func day(n int) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(0).AddDate(0, 0, n)
+}
 
 var repeats = rapid.Custom(func(t *rapid.T) action {
 	return repeat{anySession.Draw(t, "session"), anyLease.Draw(t, "settle")}
@@ -116,11 +140,15 @@ var renews = rapid.Custom(func(t *rapid.T) action {
 
 var lists = rapid.Custom(func(t *rapid.T) action {
 	owing := rapid.Bool().Draw(t, "owing")
-	return list{checkpoint.SessionQuery{
+	q := checkpoint.SessionQuery{
 		Prefix: rapid.SampledFrom([]string{"", "", "a", "a_", "a%", "{", ":", "🙂", "A"}).Draw(t, "prefix"),
 		After:  rapid.SampledFrom([]string{"", "", "a", "a_", "ab", "~"}).Draw(t, "after"),
 		Limit:  rapid.IntRange(0, 3).Draw(t, "limit"),
 		Owing:  owing,
 		Due:    owing && rapid.Bool().Draw(t, "due"),
-	}}
+	}
+	if rapid.Bool().Draw(t, "labeled") {
+		q.Label, q.By = rapid.SampledFrom(labels).Draw(t, "label"), day(anyDays.Draw(t, "by"))
+	}
+	return list{q}
 })

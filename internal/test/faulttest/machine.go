@@ -195,6 +195,15 @@ func (m *machine) compareAll(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, label := range labels {
+		q := checkpoint.SessionQuery{Label: label}
+		for days := range 3 {
+			q.By = day(days)
+			if err := m.compareList(ctx, q); err != nil {
+				return err
+			}
+		}
+	}
 	return errors.Join(
 		m.compareList(ctx, checkpoint.SessionQuery{}),
 		m.compareList(ctx, checkpoint.SessionQuery{Owing: true}),

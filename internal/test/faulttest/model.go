@@ -27,6 +27,14 @@ type life struct {
 	delivered  int
 	failed     int      // deliveries of the oldest owed
 	due        dueState // of that delivery
+	labels     []checkpoint.Label
+}
+
+// has reports whether the session has the label that q asks for.
+func (l *life) has(q checkpoint.SessionQuery) bool {
+	return q.Label == "" || slices.ContainsFunc(l.labels, func(label checkpoint.Label) bool {
+		return label.Name == q.Label && (q.By.IsZero() || !label.At.IsZero() && !label.At.After(q.By))
+	})
 }
 
 type dueState int
@@ -143,6 +151,9 @@ func (m *model) settle(id string, f lock.Fence, cp checkpoint.Checkpoint, o chec
 		l.delivered++
 	}
 	l.turns = append(l.turns, &cp)
+	if o.Relabel {
+		l.labels = o.Labels
+	}
 	keep := o.Keep
 	if keep == 0 {
 		keep = checkpoint.DefaultKeep
@@ -250,7 +261,7 @@ func (m *model) list(q checkpoint.SessionQuery) (must, may []string) {
 	for id, l := range m.lives {
 		owing := l.delivered < len(l.turns)
 		switch {
-		case len(l.turns) == 0, !strings.HasPrefix(id, q.Prefix), id <= q.After, q.Owing && !owing, q.Due &&
+		case len(l.turns) == 0, !l.has(q), !strings.HasPrefix(id, q.Prefix), id <= q.After, q.Owing && !owing, q.Due &&
 			l.due == isHeld:
 		case q.Due && l.due == mayBe:
 			may = append(may, id)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ type owner struct {
 }
 
 var (
-	streamCalls    = rapid.SampledFrom(strings.Fields("append append append append read read last delete"))
+	streamCalls    = rapid.SampledFrom(strings.Fields("append append append append read read last starts delete"))
 	streamSessions = rapid.SampledFrom([]string{"a", "b", "{a}", "😀"})
 	streamRuns     = rapid.SampledFrom([]string{"r1", "r2"})
 	streamStatuses = rapid.SampledFrom([]stream.Status{
@@ -71,6 +72,13 @@ func (p streams) call(ctx context.Context, t *rapid.T) error {
 	case "delete":
 		delete(p.owners, k)
 		return sameVerdict(what, p.store.Delete(ctx, k), p.model.Delete(ctx, k))
+	case "starts":
+		got, err := p.store.Starts(ctx, k)
+		want, wantErr := p.model.Starts(ctx, k)
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("the runs start at %v, want %v", got, want)
+		}
+		return sameVerdict(what, err, wantErr)
 	case "read":
 		return p.sameRead(ctx, k, rapid.Int64Range(stream.Newest, 30).Draw(t, "after"))
 	}

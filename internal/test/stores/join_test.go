@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,7 +60,8 @@ func TestJoinEnds(t *testing.T) {
 			}
 			fence(&c.Lease)
 			cp := checkpoint.Checkpoint{RunID: r.ID, State: json.RawMessage(`{}`)}
-			return settle(t.Context(), c.Lease, cp, checkpoint.AppendOptions{}, end)
+			o := checkpoint.AppendOptions{Relabel: true, Labels: []checkpoint.Label{{Name: "wait"}, {Name: "user"}}}
+			return settle(t.Context(), c.Lease, cp, o, end)
 		}
 		// want fails unless the session has so many turns, runs in flight, and entries.
 		want := func(session string, turns, inFlight, entries int) {
@@ -114,6 +116,19 @@ func TestJoinEnds(t *testing.T) {
 			t.Errorf("an end that is known: forgotten %t, %v", forgotten, err)
 		}
 		want("known", 1, 1, 1)
+
+		var labeled []string
+		for s, err := range db.Checkpoints().Sessions(t.Context(), checkpoint.SessionQuery{
+			Orchestrator: "shop", Label: "wait",
+		}) {
+			labeled = append(labeled, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(labeled, []string{"all", "known"}) {
+			t.Errorf("labeled: %q", labeled)
+		}
 	})
 }
 

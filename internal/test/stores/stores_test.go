@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-go/holdfast/sqlite"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/stream"
+	"github.com/holdfast-go/holdfast/transcript"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -39,6 +40,7 @@ type database interface {
 	Snapshots() snapshot.Store
 	Stream() stream.Store
 	Inbox() inbox.Store
+	Transcripts() transcript.Store
 	Check(ctx context.Context) error
 	Sweep(ctx context.Context, limit int) (int, error)
 	Raise(ctx context.Context, lost time.Time, doubt time.Duration) error

@@ -2,6 +2,9 @@ package workflowmodel
 
 // check says what a state has wrong.
 func (w *Scenario) check(s *state) (bad string) {
+	if w.limit > 0 && w.owned(s) > w.limit {
+		return "more runs have an owner than the limit says"
+	}
 	for i := range w.runs {
 		for _, f := range []func(*state, int) string{w.checkOwner, w.checkRows, w.checkSignals} {
 			if bad := f(s, i); bad != "" {
@@ -9,7 +12,7 @@ func (w *Scenario) check(s *state) (bad string) {
 			}
 		}
 	}
-	return ""
+	return w.checkFamily(s)
 }
 
 // checkOwner checks that one stay at most may write, and what was told of the run.

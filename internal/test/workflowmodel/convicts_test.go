@@ -120,6 +120,14 @@ var broken = []struct {
 		rules: Rules{againAdopts: true}, in: Scenario{lost: 2, delay: 1},
 	},
 	{
+		name: "a child that does not lock its parent", want: "a child goes on",
+		rules: Rules{parentIsFree: true}, in: Scenario{body: oneStep, family: true},
+	},
+	{
+		name: "children that are found by the first statement", want: "a child goes on",
+		rules: Rules{oneStatement: true}, in: Scenario{body: oneStep, family: true},
+	},
+	{
 		name: "a start that does not wait for the disk", want: "a start was answered, and the run is gone",
 		rules: Rules{startIsNotDurable: true}, in: Scenario{front: true, outage: 1},
 	},
@@ -132,6 +140,14 @@ var broken = []struct {
 		rules: Rules{sendIsNotDurable: true}, in: Scenario{signals: 1, outage: 1},
 	},
 	{
+		name: "a claim that counts before it locks", want: "more runs have an owner than the limit says",
+		rules: Rules{countsFirst: true}, in: Scenario{runs: 2, limit: 1, body: oneStep},
+	},
+	{
+		name: "a takeover that needs a place", want: "stuck",
+		rules: Rules{heldBack: true}, in: Scenario{limit: 1, body: oneStep, crash: 1},
+	},
+	{
 		name: "a refusal that does not wait for the disk", want: "stuck",
 		rules: Rules{refusalIsNotFirm: true}, in: Scenario{suspect: 1, outage: 1},
 	},
@@ -142,7 +158,9 @@ func TestModelConvicts(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.name, func(t *testing.T) {
 			w := b.in
-			w.rules, w.runs = b.rules, 1
+			if w.rules, w.runs = b.rules, max(w.runs, 1); w.family {
+				w.runs = 2
+			}
 			if w.body == nil {
 				w.body = short
 			}

@@ -27,6 +27,9 @@ func (f *finding) String() string {
 func (w *Scenario) first() (s state) {
 	if !w.front {
 		for i := range w.runs {
+			if w.family && i == 1 { // its parent has not started it yet
+				break
+			}
 			s.runs[i] = run{status: running, due: now}
 			s.seen[i].start = 2
 		}
@@ -155,6 +158,7 @@ var moveNames = [...]string{
 	"?", "starts", "claims what is due", "claims again", "takes over", "signal", "writes", "reads the journal",
 	"ends the step", "gives the run back", "cancel", "pause", "resume", "dies", "the server crashes",
 	"the log is flushed", "time passes", "a delayed request arrives:", "a delayed request is lost",
+	beginChild: "the start of a child begins", beginCancel: "a cancel begins", count: "counts the owners",
 }
 
 var entryNames = [...]string{

@@ -25,6 +25,7 @@ func TestMemoryDoesAsTheModel(t *testing.T) {
 	for _, w := range []Scenario{
 		{name: "claimed", runs: 2, body: long, signals: 2, crash: 1, suspect: 9, lost: 2, handedBack: 9},
 		{name: "started", runs: 2, front: true, body: around, signals: 2, crash: 1, suspect: 9, lost: 2, delay: 2},
+		{name: "limited", runs: 2, limit: 1, body: oneStep, crash: 1, suspect: 9, lost: 2},
 		{name: "held", runs: 1, body: long, signals: 1, suspect: 9, lost: 1, pauses: 9, resumes: 9, cancels: 1},
 	} {
 		t.Run(w.name, func(t *testing.T) {
@@ -149,6 +150,9 @@ func (m *twin) claim(l *letter, x *next) {
 	r := workflow.ClaimRequest{
 		Process: m.name(l.process), Nonce: strconv.Itoa(int(l.nonce)), Limit: mostRuns,
 		Definitions: []workflow.Definition{{Workflow: "w", Version: 1}},
+	}
+	if m.limit > 0 {
+		r.Limits = map[string]workflow.Limit{"w": {Runs: m.limit}}
 	}
 	switch l.kind {
 	case claimAgain:

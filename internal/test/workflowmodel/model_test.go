@@ -39,8 +39,12 @@ var holds = []Scenario{
 		suspect: 1, cancels: 1, pauses: 1, resumes: 1,
 	},
 	{name: "a process shuts down", runs: 1, body: short, signals: 1, handedBack: 1, suspect: 1, lost: 1},
+	{name: "a child beside a cancel", runs: 2, body: oneStep, family: true, crash: 1, suspect: 1},
 	{name: "two runs", runs: 2, body: oneStep, crash: 1, suspect: 1, lost: 1},
 	{name: "two runs, and the server crashes", runs: 2, body: oneStep, suspect: 1, outage: 1},
+	{name: "a limit of one", runs: 2, limit: 1, body: oneStep, crash: 1, suspect: 1, lost: 1},
+	{name: "a limit of one, and the server crashes", runs: 2, limit: 1, body: oneStep, suspect: 1, outage: 1},
+	{name: "a limit of one, and runs that wait", runs: 2, limit: 1, body: []verb{wait}, signals: 1, suspect: 1},
 }
 
 // soaked are scenarios that take longer.
@@ -62,6 +66,10 @@ var soaked = []Scenario{
 	{
 		name: "pauses, and a request is delayed", runs: 1, body: short, signals: 1,
 		suspect: 1, cancels: 1, pauses: 1, resumes: 1, delay: 1, lost: 1,
+	},
+	{
+		name: "a limit of one, all of the faults", runs: 2, limit: 1, body: oneStep,
+		crash: 1, suspect: 1, outage: 1, lost: 1, delay: 1,
 	},
 	{name: "two runs that wait", runs: 2, body: []verb{wait}, signals: 1, crash: 1, suspect: 1, lost: 1},
 	{name: "two runs, all of the faults", runs: 2, body: oneStep, crash: 1, suspect: 1, outage: 1, lost: 1},

@@ -25,6 +25,9 @@ const (
 	tick
 	arrive
 	lose
+	beginChild
+	beginCancel
+	count
 )
 
 // An answer is what the store says to a request.

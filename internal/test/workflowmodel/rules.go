@@ -15,7 +15,9 @@ type Scenario struct {
 	runs    int
 	body    []verb
 	front   bool // process 1 starts the runs and owns them; otherwise they are there, and due
+	family  bool // run 1 is a child that a client starts, and run 0 is its parent
 	signals int  // to each run
+	limit   int  // how many runs may have an owner at once; 0 is none
 
 	crash, outage, lost, delay, suspect  uint8 // faults: of processes and of the server, answers, requests, false alarm
 	cancels, pauses, resumes, handedBack uint8
@@ -44,6 +46,11 @@ type Rules struct {
 	refusalIsNotFirm  bool // what a refusal rests on may be undone by a crash
 	writeIsNotDurable bool
 	sendIsNotDurable  bool
+
+	parentIsFree bool // the start of a child looks at its parent, and does not lock it
+	oneStatement bool // a cancel finds the children by the statement that has waited for its run
+	countsFirst  bool // a claim counts the owners, and takes its runs when others may have claimed since
+	heldBack     bool // a takeover needs a place within the limit
 
 	noAgain       bool // nobody asks for what a claim without an answer has claimed
 	againOnce     bool // it is asked for once

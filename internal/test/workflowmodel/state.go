@@ -146,6 +146,7 @@ type stay struct {
 type process struct {
 	stays      [mostRuns]stay
 	unanswered [mostUnanswered]question // a scenario that loses more has no room
+	counted    uint8                    // how many owners it has counted, and 1
 }
 
 // A question is about what a process may own under a nonce. asked is the nonce of the claim that asks it, if the claim
@@ -196,5 +197,6 @@ type state struct {
 	process [processes]process
 	letter  letter
 	seen    [mostRuns]seen
+	family  family
 	spent   spent
 }

@@ -57,9 +57,10 @@ func (w *Scenario) claimable(r *run, l *letter) bool {
 
 // claim makes the process of the letter the owner of runs. It does not wait for the disk.
 func (w *Scenario) claim(s *state, l *letter) (granted uint8, bad string) {
+	owned := w.counted(s, l)
 	for id := range w.runs {
 		r := &s.runs[id]
-		if !w.claimable(r, l) {
+		if !w.claimable(r, l) || w.full(l, owned) {
 			continue
 		}
 		if r.paused {
@@ -76,8 +77,36 @@ func (w *Scenario) claim(s *state, l *letter) (granted uint8, bad string) {
 		}
 		r.owner, r.due, r.waits = l.process, never, false
 		granted |= 1 << id
+		owned++
+	}
+	if w.rules.countsFirst && l.kind == claimDue && l.process != dead {
+		s.process[l.process-1].counted = 0
 	}
 	return granted, bad
+}
+
+// owned returns how many runs have an owner.
+func (w *Scenario) owned(s *state) (n int) {
+	for i := range w.runs {
+		if s.runs[i].owner != nobody {
+			n++
+		}
+	}
+	return n
+}
+
+// counted returns how many owners a claim goes by.
+func (w *Scenario) counted(s *state, l *letter) int {
+	if w.rules.countsFirst && l.kind == claimDue && l.process != dead {
+		return int(s.process[l.process-1].counted) - 1
+	}
+	return w.owned(s)
+}
+
+// full reports whether the limit holds back what a claim may take. What another owner has, has its place.
+func (w *Scenario) full(l *letter, owned int) bool {
+	heeds := l.kind == claimDue || l.kind == takeOver && w.rules.heldBack
+	return w.limit > 0 && heeds && owned >= w.limit
 }
 
 // stays reports whether a process has a run, and may write it.

@@ -46,6 +46,9 @@ func (w *Scenario) next(s *state, to []next) []next {
 	for id := range w.runs {
 		k.client(uint8(id), fresh)
 	}
+	if w.family {
+		k.family()
+	}
 	k.world()
 	return k.to
 }
@@ -132,9 +135,15 @@ func (k *walk) process(p, fresh uint8) {
 
 // claims adds a claim that gets something, and a question that has no answer yet.
 func (k *walk) claims(l letter, progress bool) {
-	any := false
+	any, owned := false, k.counted(k.from, &l)
+	if k.rules.countsFirst && l.kind == claimDue {
+		k.count(l.process)
+		if owned < 0 {
+			return
+		}
+	}
 	for id := range k.runs {
-		if !k.claimable(&k.from.runs[id], &l) {
+		if !k.claimable(&k.from.runs[id], &l) || k.full(&l, owned) {
 			continue
 		}
 		again := l.kind == claimAgain && k.from.stays(id, l.process)
@@ -153,6 +162,17 @@ func (k *walk) claims(l letter, progress bool) {
 			return
 		}
 		k.request(l, l.again, progress)
+	}
+}
+
+// count lets a process count the owners.
+func (k *walk) count(p uint8) {
+	owned := uint8(k.owned(k.from)) + 1 //nolint:gosec // there are few
+	if k.from.process[p-1].counted != owned {
+		k.add(label{move: count, process: p}, true, func(s *state) string {
+			s.process[p-1].counted = owned
+			return ""
+		})
 	}
 }
 

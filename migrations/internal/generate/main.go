@@ -12,17 +12,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/postgres/pginbox"
 	"github.com/holdfast-go/holdfast/internal/postgres/pglocker"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgtranscript"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
-	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitetranscript"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteturnlog"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
@@ -40,10 +36,12 @@ type migration struct {
 // The files never change once they are committed, because databases have run them: TestPublished has their sums. If the
 // schema of a store changes later, set its stores to nil here, which leaves the files as they are. Then write the
 // change by hand, as a file with the next number. The file drain adds an index to the runs and to the effects, the file
-// unsure a column to the effects, the file raises a table beside them. The file workflows leaves out a table that the
-// file checkpoints makes. Up runs each file in one transaction.
+// unsure a column to the effects, the file raises a table beside them. The file message_raises adds a table to the
+// transcripts in SQLite, the file labels one to the checkpoints, and the file topics one to the workflows. The file
+// children adds a column and an index to the workflows, and the file workflow_limits a column and tables. The file
+// workflows leaves out a table that the file checkpoints makes. Up runs each file in one transaction.
 var all = []migration{
-	{1, "checkpoints", pgcheckpoint.New(nil, nil), sqlitecheckpoint.New(nil, nil)},
+	{1, "checkpoints", nil, nil}, // without labels
 	{2, "runs", nil, nil},
 	{3, "locks", pglocker.New(nil, nil), nil},
 	{4, "effects", nil, nil}, // 3 in SQLite
@@ -52,10 +50,10 @@ var all = []migration{
 	{7, "streams", pgstream.New(nil, nil), nil},
 	{6, "streams", nil, sqlitestream.New(nil, nil)},
 	{8, "inbox", pginbox.New(nil, nil), nil},
-	{11, "workflows", pgworkflow.New(nil, &pgworkflow.Options{Processes: pgcheckpoint.New(nil, nil).Processes}), nil},
+	{11, "workflows", nil, nil}, // without parents, limits and subscriptions
 	{12, "transcripts", pgtranscript.New(nil, nil), nil},
 	{7, "inbox", nil, sqliteinbox.New(nil, nil)},
-	{11, "transcripts", nil, sqlitetranscript.New(nil, nil)}, // 12 in PostgreSQL
+	{11, "transcripts", nil, nil}, // 12 in PostgreSQL
 }
 
 func main() {

@@ -1,7 +1,9 @@
 -- ARGV: epoch, nonce, turn, run id, request id, rest (details), state, payload, keep, owes, release, owing entry,
--- idle in ms.
+-- idle in ms, 1 to relabel, then places of the labels, and before each the token of its entry or ''.
+-- Returns OK, then the places that the session had and now has not, and before each the token of its entry. Returns
+-- LABEL and the places that have to be entered first.
 
-local epoch, nonce, n, run, request, rest, state, payload, keep, owes, release, token, idle = unpack(ARGV)
+local epoch, nonce, n, run, request, rest, state, payload, keep, owes, release, token, idle, relabel = unpack(ARGV, 1, 14)
 
 local head, fault = load()
 if fault then return {'INVALID', fault} end
@@ -21,6 +23,24 @@ if owes == '1' and not head.owed then
     head.owing = token
   end
   head.owed = turn
+end
+
+local reply, labels = {'OK'}, {}
+if relabel == '1' then
+  local had = places(redis.call('HGET', KEYS[1], 'labels')) or {}
+  local missing = {'LABEL'}
+  for i = 15, #ARGV, 2 do
+    local token, place = ARGV[i], ARGV[i + 1]
+    if token == '' then token = had[place] end
+    if not token then table.insert(missing, place) end
+    had[place] = nil
+    table.insert(labels, place .. '\0' .. (token or '') .. '\0')
+  end
+  if #missing > 1 then return missing end
+  for place, token in pairs(had) do
+    table.insert(reply, token)
+    table.insert(reply, place)
+  end
 end
 
 local now = clock()
@@ -55,7 +75,8 @@ if release == '1' then
   move('nonce', '')
   move('lease', decimal(now))
 end
+if relabel == '1' then move('labels', table.concat(labels)) end
 redis.call('HSET', KEYS[1], unpack(moved))
 head.turn = turn
 expire(head, now, tonumber(idle))
-return {'OK'}
+return reply

@@ -1,7 +1,7 @@
--- ARGV: call, when it began or '', id, how many messages, body.
--- Returns OK, the numbers of the entry, the time; BEGIN and the time, to bring back.
+-- ARGV: call, when it began or '', id, how many messages, body, behind which number a new transcript begins or ''.
+-- Returns OK, the numbers of the entry, the time; BEGIN and the time, to bring back; NEW, if that number is needed.
 
-local call, began, id, count, body = unpack(ARGV)
+local call, began, id, count, body, base = unpack(ARGV)
 
 local barred, fault = load()
 if fault then return {'INVALID', fault} end
@@ -17,7 +17,9 @@ if from then return {'OK', decimal(tonumber(from)), through, decimal(now)} end
 if late(began, now) or tonumber(began) <= barred then return {'BEGIN', decimal(now)} end
 local before = last(newest)
 if before and before.bad then return {'INVALID', 'the newest entry is no entry'} end
-from = (before and before.through or 0) + 1
+local raised = find('raised')
+if not before and not raised and base == '' then return {'NEW', decimal(now)} end
+from = math.max(before and before.through or 0, tonumber(raised) or 0, tonumber(base) or 0) + 1
 through = from + count - 1
 key = stamp(from)
 change('ZADD', {

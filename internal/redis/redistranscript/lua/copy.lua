@@ -1,8 +1,8 @@
--- KEYS: the transcript that gets the entries. ARGV: call, when it began or '', then of each entry its numbers and its
--- body, in their order.
--- Returns OK; TAKEN; BEGIN and the time, to bring back.
+-- KEYS: the transcript that gets the entries. ARGV: call, when it began or '', behind which number a new transcript
+-- begins or '', then of each entry its numbers and its body, in their order.
+-- Returns OK; TAKEN; BEGIN and the time, to bring back; NEW, if that number is needed.
 
-local call, began = ARGV[1], ARGV[2]
+local call, began, base = ARGV[1], ARGV[2], ARGV[3]
 
 local barred, fault = load()
 if fault then return {'INVALID', fault} end
@@ -12,7 +12,11 @@ if late(began, now) or tonumber(began) <= barred then return {'BEGIN', decimal(n
 
 local added, before = {done(call, now)}, last(newest)
 if before and before.bad then return {'INVALID', 'the newest entry is no entry'} end
-for i = 3, #ARGV, 3 do
+if not before and not find('raised') then
+  if base == '' then return {'NEW', decimal(now)} end
+  if tonumber(base) > 0 then table.insert(added, 'raised\0' .. stamp(base)) end
+end
+for i = 4, #ARGV, 3 do
   local from, through, body = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2]
   local there
   if before and from <= before.through then

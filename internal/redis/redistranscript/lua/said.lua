@@ -5,7 +5,8 @@
 --   done, CALL, time, ...                for an hour: calls that have had their effect, and must have no other, and what
 --                                        they return
 --   barred, time                         of the newest Trim: no call that began before may write
--- FROM and times have 16 digits, so that their order is that of the bytes.
+--   raised, number                       of the newest Raise: the next entry comes behind it
+-- FROM, times and the number have 16 digits, so that their order is that of the bytes.
 
 local minute = 60 * 1000000
 

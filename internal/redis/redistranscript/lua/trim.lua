@@ -1,9 +1,13 @@
--- ARGV: call; when it began, or '' to be told; before which time entries go, or '' for all; spans in their order.
--- Returns OK and how many messages are gone; BEGIN and the time, to bring back.
+-- ARGV: call; when it began, or '' to be told; before which time entries go, or '' for all; behind which entry to look,
+-- or ''; spans in their order.
+-- Returns OK, how many messages are gone, and if there may be more, the last entry that it has looked at; BEGIN and the
+-- time, to bring back.
 --
--- If the key is damaged, only a call for all removes anything, and removes everything.
+-- Other clients of the server wait meanwhile, so a call looks at a part. If the key is damaged, only a call for all
+-- removes anything, and removes everything.
 
-local call, began, before = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local mostSeen, mostGone, mostBytes = 1000, 200, 1024 * 1024
+local call, began, before, after = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local all = not before
 
 local barred, fault = load()
@@ -15,23 +19,33 @@ if fault then
   return {'OK', '0'}
 end
 local known = find('done', call)
-if known then return {'OK', known:sub(18)} end
+if known then
+  local n, place = known:sub(18):match('^(%d+)%z?(.*)$')
+  return {'OK', n, place}
+end
 
-local gone, count, at, stays = {}, 0, 4, last(newest)
-each(0, nil, function(e)
+local gone, count, bytes, at, stays, place = {}, 0, 0, 5, last(newest), ''
+local low = after == '' and '[entry\0' or '(entry\0' .. after
+local page = redis.call('ZRANGE', KEYS[1], low, newest, 'BYLEX', 'LIMIT', 0, mostSeen)
+for i, member in ipairs(page) do
+  local e = parse(member:sub(7))
   while at < #ARGV and tonumber(ARGV[at + 1]) < e.from do at = at + 2 end
   local named = at < #ARGV and tonumber(ARGV[at]) <= e.through
   if all or not (e.bad or named or e.key == stays.key or e.at >= before) then
+    e.body = find('body', e.key)
     table.insert(gone, e)
-    count = count + e.through - e.from + 1
+    count, bytes = count + e.through - e.from + 1, bytes + #(e.body or '')
   end
-  return true
-end)
-if #gone == 0 and began == '' and not (all and (find('body') or find('id'))) then return {'OK', '0'} end
+  if i == mostSeen or #gone == mostGone or bytes >= mostBytes then
+    place = e.member
+    break
+  end
+end
+if #gone == 0 and began == '' and not (all and (find('body') or find('id'))) then return {'OK', '0', place} end
 if late(began, now) then return {'BEGIN', decimal(now)} end
 
 -- A late copy of an Append must not bring its entry back. After an hour it is refused anyway.
-local calls, old = {'barred\0' .. stamp(now), done(call, now, decimal(count))}, {}
+local calls, old = {'barred\0' .. stamp(now), done(call, now, decimal(count), place)}, {}
 for _, e in ipairs(gone) do
   if not e.bad and e.id ~= '' and now - e.at < 60 * minute then
     table.insert(calls, done(e.call, now, e.key, decimal(e.through)))
@@ -47,25 +61,19 @@ end
 pass()
 change('ZADD', calls)
 change('ZREM', old)
-
--- Bodies are large. So there are a few at a time.
-if all then
-  for kind, some in pairs({entry = 500, id = 500, body = 8}) do
-    local found = members(0, some, kind)
-    while #found > 0 do
-      for i, member in ipairs(found) do found[i] = kind .. '\0' .. member end
-      change('ZREM', found)
-      found = members(0, some, kind)
-    end
-  end
-else
-  for _, e in ipairs(gone) do
-    local parts = {'entry\0' .. e.member}
-    if e.id ~= '' then table.insert(parts, table.concat({'id', e.id, e.key}, '\0')) end
-    local body = find('body', e.key)
-    if body then table.insert(parts, table.concat({'body', e.key, body}, '\0')) end
-    change('ZREM', parts)
+for _, e in ipairs(gone) do
+  local parts = {'entry\0' .. e.member}
+  if e.id and e.id ~= '' then table.insert(parts, table.concat({'id', e.id, e.key}, '\0')) end
+  if e.body then table.insert(parts, table.concat({'body', e.key, e.body}, '\0')) end
+  change('ZREM', parts)
+end
+if all and place == '' then -- parts of entries that are not there
+  for kind, most in pairs({body = 8, id = 500}) do
+    local lost = members(0, most, kind)
+    for i, member in ipairs(lost) do lost[i] = kind .. '\0' .. member end
+    change('ZREM', lost)
+    if #lost == most then place = '\255' end
   end
 end
 if not last(newest) then redis.call('PEXPIRE', KEYS[1], 60 * minute / 1000) end
-return {'OK', decimal(count)}
+return {'OK', decimal(count), place}

@@ -107,7 +107,7 @@ func TestReport(t *testing.T) {
 	if n := strings.Count(logs.String(), "level=WARN"); n != 1 {
 		t.Errorf("%d lines at level Warn:\n%s", n, &logs)
 	}
-	if n := strings.Count(logs.String(), "level=ERROR"); n != 3 {
+	if n := strings.Count(logs.String(), "level=ERROR"); n != 2 {
 		t.Errorf("%d lines at level Error:\n%s", n, &logs)
 	}
 }

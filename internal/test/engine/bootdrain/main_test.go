@@ -27,12 +27,13 @@ func TestMain(m *testing.M) {
 
 // A job is the task of a test process, on the stores of the test.
 type job struct {
-	Do   string // "execute", "drain", "serve", "besieged", "live", "buy", "book", "tell" or "vend"
+	Do   string // "execute", "drain", "serve", "besieged", "live", "buy", "ask", "book", "tell" or "vend"
 	Site site
 	// Body says what the intents do: they "finish", "wait" for their context, or "die" with their process. For "serve"
 	// it is the definition, for "buy" how the vendor pays, and for "tell" whether there is a Deliver.
-	Body     string
-	DieIn    string   // "delete" of the snapshot store, a point of Once or Tx, or a call of a turn with a log
+	Body string
+	// DieIn is "delete" of the snapshot store, a point of Once or Tx, "any time", or a call of a turn with a log.
+	DieIn    string
 	Sessions []string // to execute
 	Bots     int      // that execute them in turn; 0 means one
 	Text     string

@@ -359,6 +359,9 @@ func fanning(s checkpoint.Store, r snapshot.Store, log turnlog.Log) (*orchestrat
 			"a": run(func(f *fanned) *int { return &f.A }), "b": run(func(f *fanned) *int { return &f.B }),
 		},
 		Deliver: func(context.Context, *orchestrator.Result[fanned]) error { return nil },
+		Labels: func(f *fanned) []checkpoint.Label {
+			return []checkpoint.Label{{Name: "sum", At: time.UnixMilli(int64(f.A + f.B))}}
+		},
 	}, s, options)
 }
 

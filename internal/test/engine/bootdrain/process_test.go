@@ -127,20 +127,35 @@ func (w opened) free(t *testing.T, sessions ...string) {
 	for _, session := range sessions {
 		key := checkpoint.Key{Orchestrator: "support", Session: session}
 		claim := checkpoint.ClaimRequest{Owner: "test", Nonce: rand.Text(), TTL: time.Minute}
-		got, err := w.checkpoints.Claim(t.Context(), key, claim)
-		dead, ok := errors.AsType[*checkpoint.HeldError](err)
-		if !ok {
-			t.Fatalf("%s: got %v, want the owner", session, err)
-		}
-		for ; ok && dead.Fence != claim.From; dead, ok = errors.AsType[*checkpoint.HeldError](err) {
-			claim.From = dead.Fence
-			got, err = w.checkpoints.Claim(t.Context(), key, claim)
-		}
-		if err == nil {
-			err = w.checkpoints.Mark(t.Context(), got.Lease, checkpoint.Marks{Release: true})
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", session, err)
+		if !w.take(t, key, claim) {
+			t.Fatalf("%s has no owner", session)
 		}
 	}
+}
+
+// seize is free for sessions of which the dead process has released some, or had not begun.
+func (w opened) seize(t *testing.T, sessions ...string) {
+	t.Helper()
+	for _, session := range sessions {
+		key := checkpoint.Key{Orchestrator: "support", Session: session}
+		w.take(t, key, checkpoint.ClaimRequest{Owner: "test", Nonce: rand.Text(), TTL: time.Minute})
+	}
+}
+
+// take makes a claim, and releases it. owned says that another owner was there.
+func (w opened) take(t *testing.T, key checkpoint.Key, claim checkpoint.ClaimRequest) (owned bool) {
+	t.Helper()
+	got, err := w.checkpoints.Claim(t.Context(), key, claim)
+	dead, owned := errors.AsType[*checkpoint.HeldError](err)
+	for ok := owned; ok && dead.Fence != claim.From; dead, ok = errors.AsType[*checkpoint.HeldError](err) {
+		claim.From = dead.Fence
+		got, err = w.checkpoints.Claim(t.Context(), key, claim)
+	}
+	if err == nil {
+		err = w.checkpoints.Mark(t.Context(), got.Lease, checkpoint.Marks{Release: true})
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", key.Session, err)
+	}
+	return owned
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgtranscript"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -96,7 +97,8 @@ type fencedOff struct {
 func newFencedOff(t *testing.T, url, prefix string) *fencedOff {
 	f := &fencedOff{prefix: prefix}
 	f.open(t, url)
-	if _, err := f.pool.Exec(t.Context(), f.checkpoints.Schema()+f.snapshots.Schema()+f.ledger.Schema()); err != nil {
+	if _, err := f.pool.Exec(t.Context(), f.checkpoints.Schema()+f.snapshots.Schema()+f.ledger.Schema()+
+		pgtranscript.New(f.pool, &pgtranscript.Options{Prefix: prefix}).Schema()); err != nil {
 		t.Fatal(err)
 	}
 	return f

@@ -38,6 +38,7 @@ func vendOn() error {
 	mux.HandleFunc("POST /pay", v.pay)
 	mux.HandleFunc("GET /find", v.find)
 	mux.HandleFunc("GET /count", v.count)
+	mux.HandleFunc("POST /ask", v.ask)
 	return http.Serve(l, mux)
 }
 

@@ -58,6 +58,8 @@ func work(text string) error {
 	switch k.Do {
 	case buy:
 		return k.buy(ctx, w)
+	case ask:
+		return k.ask(ctx, w)
 	case tell:
 		return k.tell(ctx, w)
 	case book:

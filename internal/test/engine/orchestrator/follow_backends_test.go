@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -236,4 +237,60 @@ func TestFollowSuperseded(t *testing.T) {
 			t.Errorf("the reader saw %q", text)
 		}
 	})
+}
+
+// A reader of an earlier run, in another process, reads only its part. The second run starts behind the first one. A
+// run that was deleted with its session is not there.
+func TestRunsShown(t *testing.T) {
+	w, events := newWorld(), new(stream.Memory)
+	t.Run("memory", func(t *testing.T) { runsShown(t, shower{w, events}, shower{w, events}) })
+	twoProcesses(t, func(t *testing.T, _ string, a, b shower) { runsShown(t, a, b) })
+}
+
+func runsShown(t *testing.T, a, b shower) {
+	def := Def{Name: "talks", Intents: Intents{"say": {Run: func(_ context.Context, t *Turn) error {
+		for word := range strings.FieldsSeq(t.Input.Text) {
+			t.Emit(word)
+		}
+		return nil
+	}}}}
+	other := b.start(t, def)
+	want, said := make(map[string]int64), make(map[string]string)
+	for _, text := range []string{"one two three", "four", "five six"} {
+		bot := a.start(t, def)
+		last, _, err := other.LastShown(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := execute(t, bot, Input{Text: text}).RunID
+		want[run], said[run] = last+1, strings.ReplaceAll(text, " ", "")
+		if err := bot.Shutdown(t.Context()); err != nil { // until its events are appended
+			t.Fatal(err)
+		}
+	}
+	got, err := other.RunsShown(t.Context(), "s")
+	if err != nil || !maps.Equal(got, want) {
+		t.Fatalf("the runs start at %v, want %v, %v", got, want, err)
+	}
+	for run, number := range got {
+		text := ""
+		for shown, err := range other.Follow(t.Context(), "s", number-1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if shown.Event.RunID != run {
+				break
+			}
+			text += shown.Event.Delta
+		}
+		if text != said[run] {
+			t.Errorf("a reader of the run that starts at %d reads %q, want %q", number, text, said[run])
+		}
+	}
+	if err := other.Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := other.RunsShown(t.Context(), "s"); err != nil || len(got) > 0 {
+		t.Errorf("after Delete the runs start at %v, %v", got, err)
+	}
 }

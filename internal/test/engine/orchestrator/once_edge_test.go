@@ -418,7 +418,7 @@ func TestPureRedacted(t *testing.T) {
 		bot := s.start(t, twice(func(ctx context.Context, t *Turn) error {
 			said, err := orchestrator.Once(ctx, t, "look",
 				func(context.Context, string) (string, error) { return found, nil },
-				&orchestrator.OnceOptions[string]{Class: ledger.Pure})
+				&orchestrator.OnceOptions[string]{Class: ledger.Pure, KeepOnRetry: true})
 			t.State.Said = append(t.State.Said, said)
 			if attempts++; attempts == 1 {
 				found, err = second, errors.New("after it")

@@ -17,7 +17,10 @@ import (
 
 // noteOrigin is a bot that notes where its input comes from, in Begin and in its intent.
 func noteOrigin() Def {
-	note := func(t *Turn) { t.State.Said = append(t.State.Said, t.Input.Origin.String()+" "+t.Input.By) }
+	note := func(t *Turn) {
+		in := t.Input
+		t.State.Said = append(t.State.Said, strings.TrimSpace(in.Origin.String()+" "+in.By+" "+in.Kind))
+	}
 	return Def{
 		Name:    "origin",
 		Begin:   func(_ context.Context, t *Turn) error { note(t); return nil },
@@ -25,11 +28,11 @@ func noteOrigin() Def {
 	}
 }
 
-// Where an input comes from, and who sent it, reach Begin and the functions, also of a process that takes the run up,
-// and stand with the settled turn, in the events and in the log.
+// Where an input comes from, who sent it and of which kind it is reach Begin and the functions, also of a process that
+// takes the run up, and stand with the settled turn, in the events and in the log.
 func TestOrigin(t *testing.T) {
 	w := newWorld()
-	in := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada"}
+	in := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada", Kind: "approve"}
 	w.crash(t, func(die func()) Def {
 		d := noteOrigin()
 		d.Intents["note"] = Intent{Run: func(context.Context, *Turn) error { die(); return nil }}
@@ -43,20 +46,22 @@ func TestOrigin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(res.State.Said, ", "); got != "answer ada, answer ada" {
+	if got := strings.Join(res.State.Said, ", "); got != "answer ada approve, answer ada approve" {
 		t.Errorf("the functions saw %q", got)
 	}
 	for res, err := range bot.Turns(t.Context(), "s") {
-		if err != nil || res.Input.Origin != orchestrator.FromAnswer || res.Input.By != "ada" {
-			t.Errorf("the turn is stored with %q of %q: %v", res.Input.Origin, res.Input.By, err)
+		if err != nil || res.Input.Origin != in.Origin || res.Input.By != "ada" || res.Input.Kind != "approve" {
+			t.Errorf("the turn is stored with %q %q of %q: %v", res.Input.Origin, res.Input.Kind, res.Input.By, err)
 		}
 	}
 	for _, ev := range events {
 		doc, err := json.Marshal(ev)
-		if err != nil || ev.Origin != orchestrator.FromAnswer || ev.By != "ada" {
-			t.Errorf("%s is of %q, by %q: %v", ev.Kind, ev.Origin, ev.By, err)
+		var back Event
+		if err != nil || ev.Origin != in.Origin || ev.By != "ada" || ev.InputKind != "approve" ||
+			json.Unmarshal(doc, &back) != nil || back.InputKind != "approve" {
+			t.Errorf("%s is of %q %q, by %q: %v", ev.Kind, ev.Origin, ev.InputKind, ev.By, err)
 		}
-		if !strings.Contains(string(doc), `"origin":"answer"`) || strings.Contains(string(doc), "ada") {
+		if !strings.Contains(string(doc), `"origin":"answer","inputKind":"approve"`) || strings.Contains(string(doc), "ada") {
 			t.Errorf("a browser gets %s", doc)
 		}
 	}
@@ -70,15 +75,16 @@ func wantFrom(t *testing.T) (hear func(Event), seen map[orchestrator.EventKind]i
 	t.Helper()
 	seen = make(map[orchestrator.EventKind]int)
 	return func(ev Event) {
-		if seen[ev.Kind]++; ev.RequestID != "" && (ev.Origin != orchestrator.FromAnswer || ev.By != "ada") {
-			t.Errorf("%s of %s is of %s, by %q", ev.Kind, ev.RequestID, ev.Origin, ev.By)
+		ours := ev.Origin == orchestrator.FromAnswer && ev.By == "ada" && ev.InputKind == "approve"
+		if seen[ev.Kind]++; ev.RequestID != "" && !ours {
+			t.Errorf("%s of %s is of %s %q, by %q", ev.Kind, ev.RequestID, ev.Origin, ev.InputKind, ev.By)
 		}
 	}, seen
 }
 
 // The events of a turn that does not run in this call say where its input comes from, too.
 func TestOriginOfOtherEvents(t *testing.T) {
-	in := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada"}
+	in := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada", Kind: "approve"}
 	hear, seen := wantFrom(t)
 	d := noteOrigin()
 	d.Deliver = func(context.Context, *orchestrator.Result[State]) error { return nil }
@@ -105,8 +111,8 @@ func TestOriginOfOtherEvents(t *testing.T) {
 		return d
 	}, in)
 	st, err := bot.Inspect(t.Context(), "s")
-	if err != nil || st.Run == nil {
-		t.Fatalf("no run is in flight: %v", err)
+	if err != nil || st.Run == nil || st.Run.InputKind != "approve" {
+		t.Fatalf("no run of this kind is in flight: %+v, %v", st.Run, err)
 	}
 	if _, err := bot.Abandon(t.Context(), "s", st.Run.ID); err != nil {
 		t.Fatal(err)
@@ -128,7 +134,7 @@ func TestOriginOfSuspended(t *testing.T) {
 	bot := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{Key: "7"})), Options{})
 	hear, seen := wantFrom(t)
 	defer bot.Subscribe(hear)()
-	in := Input{RequestID: "r", Text: "shoes", Origin: orchestrator.FromAnswer, By: "ada"}
+	in := Input{RequestID: "r", Text: "shoes", Origin: orchestrator.FromAnswer, By: "ada", Kind: "approve"}
 	for n := range 2 {
 		_, err := bot.Execute(t.Context(), "s", in, nil)
 		wantErr(t, err, orchestrator.ErrSuspended)
@@ -141,7 +147,7 @@ func TestOriginOfSuspended(t *testing.T) {
 // A user who knows the request id and the words of an answer does not take its place, before it or after it.
 func TestOriginIsNotTaken(t *testing.T) {
 	user := Input{RequestID: "r", Text: "yes"}
-	answer := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada"}
+	answer := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada", Kind: "approve"}
 	system, tool := user, user
 	system.Origin, tool.Origin = orchestrator.FromSystem, orchestrator.FromTool
 	for name, both := range map[string][2]Input{
@@ -156,8 +162,10 @@ func TestOriginIsNotTaken(t *testing.T) {
 			}
 			_, err := bot.Execute(t.Context(), "s", both[1], nil)
 			wantErr(t, err, orchestrator.ErrRequestReused)
-			res, err := bot.Execute(t.Context(), "s", both[0], nil)
-			if err != nil || !res.Replayed || res.Input.By != both[0].By {
+			again := both[0]
+			again.Kind = "another" // which a newer version of the program may call the same input
+			res, err := bot.Execute(t.Context(), "s", again, nil)
+			if err != nil || !res.Replayed || res.Input.Kind != both[0].Kind || res.Input.By != both[0].By {
 				t.Errorf("the repeat got %+v, %v", res, err)
 			}
 		})
@@ -192,12 +200,22 @@ func TestOriginIsNotJoined(t *testing.T) {
 // A client that sends the whole JSON of an input cannot say where it comes from, and no made-up origin is taken.
 func TestOriginIsNotDecoded(t *testing.T) {
 	var in Input
-	said := `{"Text":"hi","Origin":"answer","origin":"answer","from":"answer","By":"ada","by":"ada"}`
-	if err := json.Unmarshal([]byte(said), &in); err != nil || in.Origin != orchestrator.FromUser || in.By != "" {
+	said := `{"Text":"hi","Origin":"answer","origin":"answer","from":"answer","By":"ada","by":"ada","Kind":"k","kind":"k"}`
+	err := json.Unmarshal([]byte(said), &in)
+	if err != nil || in.Origin != orchestrator.FromUser || in.By != "" || in.Kind != "" {
 		t.Errorf("decoded as %q of %q: %v", in.Origin, in.By, err)
 	}
 	bot := newWorld().start(t, noteOrigin(), Options{})
-	for _, in := range []Input{{Origin: "root"}, {By: strings.Repeat("a", 513)}, {By: "\xff"}} {
+	for _, in := range []Input{
+		{Origin: "root"},
+		{By: strings.Repeat("a", 513)},
+		{By: "\xff"},
+		{Kind: strings.Repeat("a", 65)},
+		{Kind: "two words"},
+		{Kind: "é"},
+		{Kind: "\xff"},
+		{Kind: "a\n"},
+	} {
 		_, err := bot.Execute(t.Context(), "s", in, nil)
 		if _, ok := errors.AsType[*orchestrator.InputError](err); !ok {
 			t.Errorf("%+v is taken: %v", in, err)
@@ -232,7 +250,7 @@ func TestOriginOfEarlierVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for cp, err := range checkpoints.Turns(t.Context(), checkpoint.Key{Orchestrator: "origin", Session: "s"}, 0) {
-		if err != nil || strings.Contains(string(cp.Payload), `"from"`) {
+		if err != nil || strings.Contains(string(cp.Payload), `"from"`) || strings.Contains(string(cp.Payload), `"kind"`) {
 			t.Errorf("an input of a user is stored as %s: %v", cp.Payload, err)
 		}
 	}

@@ -40,6 +40,7 @@ func errSecret(what string) error { return fmt.Errorf("the user said: %w", error
 // A ward collects all that goes out of a process.
 type ward struct {
 	world
+	level  slog.Level
 	log    *lockedBuffer
 	spans  *tracetest.SpanRecorder
 	meter  *metric.ManualReader
@@ -71,15 +72,16 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
+// The level is that of production. At Debug the texts of errors are in the log: see TestLogError.
 func (w *ward) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
+	return slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: w.level, AddSource: true}))
 }
 
 // open starts a process whose log lines and events are kept.
 func (w *ward) open(t *testing.T, d Def, o Options) *Bot {
 	t.Helper()
 	o.Logger = w.logger()
-	o.Limits.Attempts = 2
+	o.Limits.Attempts, o.SessionTrace = 2, true
 	bot := w.start(t, d, o)
 	bot.Subscribe(w.events.note)
 	return bot
@@ -388,14 +390,17 @@ func TestLogError(t *testing.T) {
 		d.Deliver = func(context.Context, *Result) error { return errSecret("deliver") }
 	})
 	for _, c := range []struct {
-		logs func(error) string
-		want string
+		level slog.Level
+		logs  func(error) string
+		want  string
 	}{
-		{nil, " err=*errors.errorString"},
-		{error.Error, secret("deliver")},
-		{func(error) string { return "my own text" }, "err=\"my own text\""},
+		{slog.LevelInfo, nil, " err=*errors.errorString"},
+		{slog.LevelDebug, nil, secret("deliver")},
+		{slog.LevelInfo, error.Error, secret("deliver")},
+		{slog.LevelDebug, func(error) string { return "my own text" }, "err=\"my own text\""},
 	} {
 		w := newWard(t)
+		w.level = c.level
 		bot := w.open(t, failing, Options{LogError: c.logs, Locker: brokenLocker{}})
 		execute(t, bot, Input{Text: "hello"})
 		store := "err=\"locker: host db.internal refused\""

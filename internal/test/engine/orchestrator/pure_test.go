@@ -14,10 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// asks is an intent that asks a model, and then does what after says.
-func (s shop) asks(after func() error) func(context.Context, *Turn) error {
+// asksBy is an intent that asks a model, and then does what after says.
+func (s shop) asksBy(after func() error, keep bool) func(context.Context, *Turn) error {
 	return func(ctx context.Context, t *Turn) error {
-		said, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{Class: ledger.Pure})
+		said, err := s.vendor.once(ctx, t, "shoes",
+			orchestrator.OnceOptions[string]{Class: ledger.Pure, KeepOnRetry: keep})
 		t.State.Said = append(t.State.Said, said)
 		if err != nil {
 			return err
@@ -28,48 +29,112 @@ func (s shop) asks(after func() error) func(context.Context, *Turn) error {
 
 func nothing() error { return nil }
 
-// What is recorded of a Pure effect is not asked again: after a crash, when the function is tried again, and when the
-// request of a failed turn is repeated.
+// once fails the first time.
+func once(err error) func() error {
+	return func() error {
+		failed := err
+		err = nil
+		return failed
+	}
+}
+
+// What a crash has cut off finds what was recorded. What the bot has failed is tried again by decision, and asks again:
+// by its Retry, by its request id, and by a drain. KeepOnRetry finds it then too. A crash of such an attempt finds what
+// this attempt has recorded, and not what the failed one has.
 func TestPureRecorded(t *testing.T) {
 	in := Input{RequestID: "r", Text: "shoes"}
-	type way func(*testing.T, shop, *orchestrator.CallOptions) (*orchestrator.Result[State], error)
-	for name, turn := range map[string]way{
-		"crash": func(t *testing.T, s shop, o *orchestrator.CallOptions) (*orchestrator.Result[State], error) {
-			s.crash(t, func(die func()) Def { return single(s.asks(func() error { die(); return nil })) }, Input{})
-			return s.start(t, single(s.asks(nothing)), Options{}).Resume(t.Context(), "s", o)
-		},
-		"tried again": func(t *testing.T, s shop, o *orchestrator.CallOptions) (*orchestrator.Result[State], error) {
-			fails := []error{errTimeout}
-			return s.start(t, twice(s.asks(func() error {
-				if len(fails) == 0 {
-					return nil
-				}
-				fails = nil
-				return errTimeout
-			})), Options{}).Execute(t.Context(), "s", Input{}, o)
-		},
-		"repeated": func(t *testing.T, s shop, o *orchestrator.CallOptions) (*orchestrator.Result[State], error) {
-			failing := s.start(t, single(s.asks(func() error { return errDeclined })), Options{})
+	type way func(*testing.T, shop, bool, *orchestrator.CallOptions) (*Result, error)
+	repeated := func(t *testing.T, s shop, keep bool, o *orchestrator.CallOptions) (*Result, error) {
+		failing := s.start(t, single(s.asksBy(func() error { return errDeclined }, keep)), Options{})
+		if _, err := failing.Execute(t.Context(), "s", in, nil); err == nil {
+			t.Fatal("it did not fail")
+		}
+		return s.start(t, single(s.asksBy(nothing, keep)), Options{}).Execute(t.Context(), "s", in, o)
+	}
+	for name, c := range map[string]struct {
+		asked int
+		turn  way
+	}{
+		"crash": {1, func(t *testing.T, s shop, keep bool, o *orchestrator.CallOptions) (*Result, error) {
+			s.crash(t, func(die func()) Def {
+				return single(s.asksBy(func() error { die(); return nil }, keep))
+			}, Input{})
+			return s.start(t, single(s.asksBy(nothing, keep)), Options{}).Resume(t.Context(), "s", o)
+		}},
+		"crash of a request": {1, func(
+			t *testing.T, s shop, keep bool, o *orchestrator.CallOptions,
+		) (*Result, error) {
+			s.crash(t, func(die func()) Def {
+				return single(s.asksBy(func() error { die(); return nil }, keep))
+			}, in)
+			return s.start(t, single(s.asksBy(nothing, keep)), Options{}).Execute(t.Context(), "s", in, o)
+		}},
+		"tried again": {2, func(
+			t *testing.T, s shop, keep bool, o *orchestrator.CallOptions,
+		) (*Result, error) {
+			return s.start(t, twice(s.asksBy(once(errTimeout), keep)), Options{}).Execute(t.Context(), "s", Input{}, o)
+		}},
+		"crash of the second try": {2, func(
+			t *testing.T, s shop, keep bool, o *orchestrator.CallOptions,
+		) (*Result, error) {
+			tries := 0
+			s.crash(t, func(die func()) Def {
+				return twice(s.asksBy(func() error {
+					if tries++; tries == 2 {
+						die()
+						return nil
+					}
+					return errTimeout
+				}, keep))
+			}, Input{})
+			return s.start(t, twice(s.asksBy(once(errTimeout), keep)), Options{}).Resume(t.Context(), "s", o)
+		}},
+		"repeated": {2, repeated},
+		"repeated, crash": {2, func(
+			t *testing.T, s shop, keep bool, o *orchestrator.CallOptions,
+		) (*Result, error) {
+			failing := s.start(t, single(s.asksBy(func() error { return errDeclined }, keep)), Options{})
 			if _, err := failing.Execute(t.Context(), "s", in, nil); err == nil {
 				t.Fatal("it did not fail")
 			}
-			return s.start(t, single(s.asks(nothing)), Options{}).Execute(t.Context(), "s", in, o)
-		},
+			s.crash(t, func(die func()) Def {
+				return single(s.asksBy(func() error { die(); return nil }, keep))
+			}, in)
+			return s.start(t, single(s.asksBy(nothing, keep)), Options{}).Resume(t.Context(), "s", o)
+		}},
+		"drained": {2, func(
+			t *testing.T, s shop, keep bool, o *orchestrator.CallOptions,
+		) (*Result, error) {
+			s.crash(t, func(die func()) Def {
+				return single(func(context.Context, *Turn) error { die(); return nil })
+			}, in)
+			failing := s.start(t, single(s.asksBy(func() error { return errDeclined }, keep)), Options{})
+			if _, err := failing.Recover(t.Context(), "s"); err == nil {
+				t.Fatal("it did not fail")
+			}
+			return s.start(t, single(s.asksBy(nothing, keep)), Options{}).Execute(t.Context(), "s", in, o)
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s, d := newShop(), new(diary)
-			res, err := turn(t, s, &orchestrator.CallOptions{OnEvent: d.note})
-			if err != nil {
-				t.Fatal(err)
-			}
-			wantSaid(t, res.State, "receipt 1 for shoes")
-			if n := s.vendor.count(); n != 1 {
-				t.Errorf("asked %d times", n)
-			}
-			if !strings.Contains(d.kinds(), "effect.replayed") {
-				t.Errorf("no effect.replayed in %s", d.kinds())
-			}
-		})
+		for _, keep := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, keep), func(t *testing.T) {
+				s, d, asked := newShop(), new(diary), c.asked
+				if keep {
+					asked = 1
+				}
+				res, err := c.turn(t, s, keep, &orchestrator.CallOptions{OnEvent: d.note})
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantSaid(t, res.State, fmt.Sprintf("receipt %d for shoes", asked))
+				if n := s.vendor.count(); n != asked {
+					t.Errorf("asked %d times", n)
+				}
+				want := asked == 1 || strings.Contains(name, "crash")
+				if found := strings.Contains(d.kinds(), "effect.replayed"); found != want {
+					t.Errorf("replayed %v: %s", found, d.kinds())
+				}
+			})
+		}
 	}
 }
 
@@ -116,7 +181,7 @@ func TestPureUnreadable(t *testing.T) {
 		{errors.New("no route to host"), orchestrator.ErrIndeterminate},
 	} {
 		s := newShop()
-		bot := s.start(t, single(s.asks(nothing)), Options{
+		bot := s.start(t, single(s.asksBy(nothing, true)), Options{
 			Ledger: deafLedger{s.ledger, c.err}, Limits: orchestrator.Limits{SettleTimeout: 10 * time.Millisecond},
 		})
 		_, err := bot.Execute(t.Context(), "s", Input{RequestID: "r"}, nil)

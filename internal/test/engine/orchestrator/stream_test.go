@@ -436,3 +436,43 @@ func TestJoinLate(t *testing.T) {
 		}
 	})
 }
+
+// An intent that tries again by itself says so: what it has emitted before is void, as after an attempt of the engine.
+func TestBeginAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		boom := errors.New("boom")
+		run := func(_ context.Context, t *Turn) error {
+			t.State.Said = append(t.State.Said, "kept")
+			t.Emit("one")
+			t.AddUsage(orchestrator.Usage{Input: 3})
+			t.BeginAnew(boom)
+			t.Emit("two")
+			t.BeginAnew(nil)
+			t.BeginAnew(textPanics{})
+			return t.Show("three")
+		}
+		bot := newWorld().start(t, Def{Name: "anew", Intents: Intents{"say": {Run: run}}}, Options{})
+		call := bot.Stream(t.Context(), "s", Input{Text: "go"}, nil)
+		var got []string
+		for _, ev := range heard(call) {
+			if ev.Attempt > 0 {
+				got = append(got, fmt.Sprint(ev.Attempt, " ", ev.Kind, " ", ev.Delta, string(ev.Data), ev.Err != nil))
+			}
+			ended := ev.Attempt == 1 && ev.Kind == orchestrator.IntentEnded
+			if ended && (!errors.Is(ev.Err, boom) || ev.Usage.Input != 3) {
+				t.Errorf("%+v", ev)
+			}
+		}
+		want := []string{
+			"1 intent.started false", "1 token onefalse", "1 intent.ended true", "2 intent.started false",
+			"2 token twofalse", "2 intent.ended true", "3 intent.started false", "3 intent.ended true",
+			"4 intent.started false", `4 part "three"false`, "4 intent.ended false",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		if res, err := call.Result(); err != nil || len(res.State.Said) != 1 {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
+}

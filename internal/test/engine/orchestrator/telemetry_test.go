@@ -322,18 +322,22 @@ func TestTelemetryAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	idle := Def{Name: "idle", Intents: Intents{"nothing": {Run: func(context.Context, *Turn) error { return nil }}}}
-	bot := newWorld().start(t, idle, Options{})
-	ctx := context.Background()
-	turn := func() {
-		if _, err := bot.Execute(ctx, "s", Input{}, nil); err != nil {
-			t.Fatal(err)
+	idle.TraceOf = func(*State) (string, string) { return "another", "session" }
+	turns := func(o Options) func() {
+		bot := newWorld().start(t, idle, o)
+		turn := func() {
+			if _, err := bot.Execute(context.Background(), "s", Input{}, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
+		// From then on, each turn that settles prunes another one.
+		for range 200 {
+			turn()
+		}
+		return turn
 	}
-	// From then on, each turn that settles prunes another one.
-	for range 200 {
-		turn()
-	}
-	without := testing.AllocsPerRun(200, turn)
+	turn := turns(Options{SessionTrace: true})
+	without := testing.AllocsPerRun(200, turns(Options{}))
 	tracers, meters := otel.GetTracerProvider(), otel.GetMeterProvider()
 	defer func() {
 		otel.SetTracerProvider(tracers)
@@ -346,20 +350,37 @@ func TestTelemetryAllocations(t *testing.T) {
 	}
 }
 
-// A turn that failed is one line, with its op, the type of its error and its run, and without a word of the user.
+// A turn that failed is one line, with its op, the type of its error and its run, and without a word of the user. In
+// development, and if the program says so, the text is there too.
 func TestFailedTurnIsLogged(t *testing.T) {
-	var log bytes.Buffer
 	d := echo()
 	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
 		return fmt.Errorf("%s: %w", t.Input.Text, &net.OpError{Op: "dial", Err: errors.New("no " + t.Input.Text)})
 	}}
-	bot := newWorld().start(t, d, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	_, err := bot.Execute(t.Context(), "s", Input{Text: "secret"}, nil)
-	e, _ := errors.AsType[*orchestrator.Error](err)
-	want := "level=INFO msg=\"turn failed\" orchestrator=echo session=s turn=0 run=" + e.RunID +
-		" op=intent intent=echo type=*net.OpError\n"
-	if !strings.HasSuffix(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
-		t.Errorf("got %s, want %s", log.String(), want)
+	ofType := func(err error) string {
+		_, ok := errors.AsType[*net.OpError](err)
+		return fmt.Sprint("mine ", ok)
+	}
+	for _, c := range []struct {
+		level slog.Level
+		logs  func(error) string
+		more  string
+	}{
+		{slog.LevelInfo, nil, ""},
+		{slog.LevelDebug, nil, ` err="secret: dial: no secret"`},
+		{slog.LevelInfo, error.Error, ` err="secret: dial: no secret"`},
+		{slog.LevelInfo, ofType, ` err="mine true"`},
+	} {
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: c.level}))
+		bot := newWorld().start(t, d, Options{Logger: logger, LogError: c.logs})
+		_, err := bot.Execute(t.Context(), "s", Input{Text: "secret"}, nil)
+		e, _ := errors.AsType[*orchestrator.Error](err)
+		want := "level=WARN msg=\"turn failed\" orchestrator=echo session=s turn=0 run=" + e.RunID +
+			" op=intent intent=echo type=*net.OpError" + c.more + "\n"
+		if !strings.HasSuffix(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("got %s, want %s", log.String(), want)
+		}
 	}
 }
 

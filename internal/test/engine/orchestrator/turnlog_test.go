@@ -149,7 +149,9 @@ func TestPhases(t *testing.T) {
 	l := new(watchedLog)
 	w := newWorld()
 	bot := w.start(t, agent(), Options{TurnLog: registered(l), Limits: orchestrator.Limits{TurnTimeout: time.Hour}})
-	res := execute(t, bot, Input{RequestID: "r1", Text: "where is it?", Data: json.RawMessage(`{"order":7}`)})
+	res := execute(t, bot, Input{
+		RequestID: "r1", Text: "where is it?", Data: json.RawMessage(`{"order":7}`), Kind: "ask",
+	})
 	all := l.wantPhases(t, "started llm-complete tool-dispatched peer-call tool-received settled(complete)")
 	for i, e := range all {
 		if e.Run != res.RunID || e.Session != "s" || e.Orchestrator != "agent" || e.Turn != 0 {
@@ -164,7 +166,8 @@ func TestPhases(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, err := json.Marshal(message.User("where is it?"))
-	if err != nil || started.Actor != "agent" || started.Slot != lock.Key("agent", "s") || len(started.Messages) != 1 ||
+	if err != nil || started.Actor != "agent" || started.Kind != "ask" ||
+		started.Slot != lock.Key("agent", "s") || len(started.Messages) != 1 ||
 		!turnlog.Same(started.Messages[0], said) || !turnlog.Same(started.Data, json.RawMessage(`{"order":7}`)) ||
 		!started.ExpiresAt.Equal(all[0].At.Add(time.Hour)) {
 		t.Errorf("started %+v, %v", started, err)

@@ -32,7 +32,9 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	testenv.MainWith(m, map[string]testenv.Role{roleFront: serving(false), roleWorker: serving(true)})
+}
 
 // A State is that of a bot that says again what it hears, and asks once.
 type State struct{ Text, Asks, Noise string }

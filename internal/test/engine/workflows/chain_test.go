@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -155,7 +156,14 @@ func (w *world) start(t *testing.T, n int) (ids []string) {
 	t.Helper()
 	c := workflow.NewClient(w.store)
 	for i := range n {
-		s, err := c.Start(t.Context(), "chain", i, nil)
+		o := &workflow.StartOptions{IdempotencyKey: rand.Text()}
+		s, err := c.Start(t.Context(), "chain", i, o)
+		for range 9 { // a connection of the pool may be one to a server that has crashed since
+			if err == nil {
+				break
+			}
+			s, err = c.Start(t.Context(), "chain", i, o)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

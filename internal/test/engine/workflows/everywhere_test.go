@@ -32,7 +32,7 @@ func (s strike) String() string {
 }
 
 // most is how many calls a run of verbs has, and some more: claims come as they come.
-const most = 30
+const most = 38
 
 // A run with all verbs, whose process is killed at each of its calls, before the call is sent and after its answer. A
 // second process goes on. What had ended before does not run again, StepTx happens once, and the journal and the output
@@ -92,7 +92,7 @@ func (s strike) play(t *testing.T, at site) (struck bool) {
 		return false
 	}
 	began := time.Now()
-	_, shut := w.run(t, w.verbs(name))
+	_, shut := w.run(t, w.verbs(name), w.inner(name))
 	r := w.goesOn(t, name)
 	t.Logf("process %d was struck, and the run was over after %v", p.cmd.Process.Pid, time.Since(began))
 	if s.stop {
@@ -147,8 +147,14 @@ func (w *world) judge(t *testing.T, r workflow.Run, s strike, first int) {
 	}
 	calls := make(map[string][]call)
 	for _, c := range all {
-		if run, step, _ := strings.Cut(c.step, "/"); run == r.ID {
+		if run, step, _ := strings.Cut(c.step, "/"); run == r.ID || strings.HasPrefix(run, r.ID+".") {
 			calls[step] = append(calls[step], c)
+		}
+	}
+	family := 0
+	for c, err := range w.store.Runs(t.Context(), workflow.Query{Parent: r.ID}) {
+		if family++; err != nil || c.Status != workflow.Completed || family > 1 {
+			t.Errorf("child %d is %+v: %v", family, c, err)
 		}
 	}
 	extra := 0
@@ -222,6 +228,9 @@ func (w *world) judgeJournal(t *testing.T, r workflow.Run) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if st.Kind == workflow.KindSignal && st.Name == workflow.ChildEvent { // the parent had looked before it came
+			continue
+		}
 		want, known := rows[st.Name]
 		if !known || st.Kind != want.kind || st.Outcome != want.outcome {
 			t.Errorf("the journal has %+v", st)
@@ -230,7 +239,7 @@ func (w *world) judgeJournal(t *testing.T, r workflow.Run) map[string]string {
 			t.Errorf("the journal has %s twice", st.Name)
 		}
 		var value string
-		if st.Kind == workflow.KindStep || st.Name == "go" {
+		if st.Kind == workflow.KindStep || st.Kind == workflow.KindChild || st.Name == "go" {
 			if err := json.Unmarshal(st.Output, &value); err != nil {
 				t.Error(err)
 			}
@@ -246,7 +255,7 @@ func (w *world) judgeJournal(t *testing.T, r workflow.Run) map[string]string {
 	var output []string
 	err := json.Unmarshal(r.Output, &output)
 	want := []string{
-		values["first"], values["retries"], values["booked"], "slept", "gone", "nothing came",
+		values["first"], values["retries"], values["booked"], values["child"], "slept", "gone", "nothing came",
 		values["left/one"] + " " + values["left/two"], values["right/one"] + " " + values["right/two"], values["last"],
 	}
 	if err != nil || !slices.Equal(output, want) {

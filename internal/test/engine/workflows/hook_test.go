@@ -106,6 +106,11 @@ func (s *struck) Write(ctx context.Context, entries []workflow.Entry) (verdicts 
 	return verdicts, err
 }
 
+func (s *struck) Send(ctx context.Context, messages []workflow.Message) (receipts []workflow.Receipt, err error) {
+	s.around(func() { receipts, err = s.database.Send(ctx, messages) })
+	return receipts, err
+}
+
 func (s *struck) Claim(
 	ctx context.Context, r workflow.ClaimRequest,
 ) (claimed []workflow.Claimed, next time.Duration, err error) {

@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/workflow"
+	"github.com/holdfast-go/holdfast/workflow/deliver"
 	"github.com/holdfast-go/holdfast/workflow/flow"
 )
 
@@ -29,8 +33,23 @@ type job struct {
 	// Versions are those of the workflow chain that the process has.
 	Versions []int
 
-	// Turn is where a turn of the process waits: "in" or "after" it.
+	// Limited says that the process has the workflow limited.
+	Limited bool
+
+	// Ticks says that the process has the workflow tick, with its schedule.
+	Ticks bool
+
+	// Turn is where a turn of the process waits, which is a step: "in" or "after" it, or until it is handed off.
 	Turn string
+
+	// Once is where a turn of the process waits that starts a run: "before" the start, "in" the effect or "after" it.
+	Once string
+
+	// Serve says that the engine runs in a service, with the bot of Turn.
+	Serve bool
+
+	// Webhooks says that the process posts webhooks.
+	Webhooks bool
 }
 
 // What a process and its test say to each other.
@@ -56,31 +75,34 @@ func (j job) do(ctx context.Context) error {
 		return err
 	}
 	defer w.close()
+	var b *bot
 	var defs []flow.Definition
 	for _, v := range j.Versions {
 		defs = append(defs, w.chain(v))
 	}
+	if j.Limited {
+		defs = append(defs, w.limited())
+	}
+	if j.Ticks {
+		defs = append(defs, ticking())
+	}
 	if j.Workflow != "" {
-		defs = append(defs, w.verbs(j.Workflow))
+		defs = append(defs, w.verbs(j.Workflow), w.inner(j.Workflow))
 	}
 	if j.Turn != "" {
-		bot, err := w.bot(h, j.Turn)
-		if err != nil {
+		if b, err = w.bot(h, j.Turn); err != nil {
 			return err
 		}
-		defs = append(defs, w.turns(bot, h, j.Turn))
+		defs = append(defs, w.turns(b, h, j.Turn))
 	}
-	engine := flow.NewEngine(&struck{w.store, h}, j.Site.options(), defs...)
-	go func() {
-		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-			if in.Text() == goOn {
-				close(h.goOn)
-				continue
-			}
-			break // also if the test has gone
-		}
-		stop()
-	}()
+	if j.Webhooks {
+		defs = append(defs, deliver.Webhook(&deliver.WebhookOptions{AllowPrivate: true}))
+	}
+	if j.Once != "" {
+		return w.startOnce(ctx, h, j.Once)
+	}
+	engine := flow.NewEngine(&struck{w.store, h}, j.options(), defs...)
+	go obey(h, stop)
 	if j.Workflow != "" {
 		go func() {
 			<-h.up
@@ -95,7 +117,40 @@ func (j job) do(ctx context.Context) error {
 			fmt.Println(over)
 		}()
 	}
+	if j.Serve {
+		return serve(ctx, engine, b)
+	}
 	return engine.Run(ctx)
+}
+
+// obey does what the test says, until it says that the process should stop, or has gone.
+func obey(h *hook, stop func()) {
+	for in := bufio.NewScanner(os.Stdin); in.Scan() && in.Text() == goOn; {
+		close(h.goOn)
+	}
+	stop()
+}
+
+func (j job) options() *flow.Options {
+	o := j.Site.options()
+	if j.Serve {
+		o.Grace = grace / 2
+	}
+	return o
+}
+
+// grace is how long turns of a service go on at its end.
+const grace = 2 * time.Second
+
+// serve is the life of a process with a bot and an engine. What goes on at the end has less time as a step than as a
+// turn.
+func serve(ctx context.Context, engine *flow.Engine, b *bot) error {
+	return turnhttp.Serve(ctx, turnhttp.Service{
+		Addr: "127.0.0.1:0", Handler: http.NotFoundHandler(), Logger: quiet,
+		Bots:       []turnhttp.Bot{b},
+		Background: []func(context.Context) error{engine.Run},
+		Timeouts:   turnhttp.Timeouts{Grace: grace},
+	})
 }
 
 // A child is another process. It does not outlive the test.

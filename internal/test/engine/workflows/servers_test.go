@@ -95,7 +95,7 @@ func TestPgBouncer(t *testing.T) {
 	s.Where = pooler.URL + "&pool_max_conns=16&default_query_exec_mode=cache_describe"
 	w := chains(t, s)[0]
 	v := s.here(t)
-	_, stop := v.run(t, v.verbs("verbs"))
+	_, stop := v.run(t, v.verbs("verbs"), v.inner("verbs"))
 	go v.signal(t.Context(), "verbs")
 	if extra := w.judgeChains(t, w.start(t, 30)); extra > 0 {
 		t.Errorf("%d calls too many", extra)

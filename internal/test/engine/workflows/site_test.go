@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/postgres"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/sqlite"
@@ -114,6 +115,7 @@ type world struct {
 	store       database
 	checkpoints checkpoint.Store
 	snapshots   snapshot.Store
+	ledger      ledger.Ledger
 
 	note func(ctx context.Context, c call) error
 	// book is a StepTx that notes its call in the transaction.
@@ -138,6 +140,7 @@ func (s site) open(ctx context.Context, h *hook) (*world, error) {
 	db := postgres.New(pool, &o)
 	return &world{
 		site: s, store: db.Workflows().(database), checkpoints: db.Checkpoints(), snapshots: db.Snapshots(),
+		ledger: db.Ledger(),
 		note: func(ctx context.Context, c call) error {
 			_, err := pool.Exec(ctx, noteSQL, c.args()...)
 			return err
@@ -170,6 +173,7 @@ func (s site) openSQLite(h *hook) (*world, error) {
 	db := sqlite.New(pool, nil)
 	return &world{
 		site: s, store: db.Workflows().(database), checkpoints: db.Checkpoints(), snapshots: db.Snapshots(),
+		ledger: db.Ledger(),
 		note: func(ctx context.Context, c call) error {
 			var err error
 			h.beside(func() { _, err = pool.ExecContext(ctx, noteSQL, c.args()...) })

@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ type bot = orchestrator.Orchestrator[talk]
 const (
 	inTurn    = "in"
 	afterTurn = "after"
+	handedOff = "handed off" // until the process shuts down
 	nowhere   = "nowhere"
 )
 
@@ -27,8 +29,13 @@ func (w *world) bot(h *hook, waits string) (*bot, error) {
 	return orchestrator.New(orchestrator.Definition[talk]{
 		Name: "support", First: "work",
 		Intents: orchestrator.Intents[talk]{"work": {Run: func(ctx context.Context, t *orchestrator.Turn[talk]) error {
-			if waits == inTurn {
+			switch waits {
+			case inTurn:
 				h.wait()
+			case handedOff:
+				fmt.Fprintln(h.out, here)
+				<-ctx.Done()
+				return context.Cause(ctx)
 			}
 			t.State.Heard = append(t.State.Heard, t.Input.RequestID)
 			c := newCall(ctx)

@@ -38,6 +38,7 @@ func (w *world) verbs(name string) *flow.Workflow[int, []string] {
 			func() (string, error) { return w.step(r, "first") },
 			func() (string, error) { return w.step(r, "retries", flow.Retry(retry.Fixed(2, nap))) },
 			func() (string, error) { return w.book(r, "booked") },
+			func() (string, error) { return flow.Child(r, "child", w.inner(name), 1) },
 			func() (string, error) { return "slept", r.Sleep("nap", nap) },
 			func() (string, error) { return flow.Wait[string](r, "go") },
 			func() (string, error) {
@@ -85,10 +86,15 @@ func (w *world) verbs(name string) *flow.Workflow[int, []string] {
 	})
 }
 
+// inner is the child of verbs. Its output is what its step has returned.
+func (w *world) inner(name string) *flow.Workflow[int, string] {
+	return flow.New(name+"-child", 1, func(r *flow.Run, _ int) (string, error) { return w.step(r, "child") })
+}
+
 // orders are steps of verbs of which each begins when the one before is durable.
 var orders = [][]string{
-	{"first", "retries", "booked", "left/one", "left/two", "last"},
-	{"booked", "right/one", "right/two", "last"},
+	{"first", "retries", "booked", "child", "left/one", "left/two", "last"},
+	{"child", "right/one", "right/two", "last"},
 }
 
 // rows are the journal of verbs.
@@ -97,6 +103,7 @@ var rows = map[string]struct {
 	outcome workflow.Outcome
 }{
 	"first": {workflow.KindStep, workflow.Done}, "retries": {workflow.KindStep, workflow.Done},
+	"child":  {workflow.KindChild, workflow.Done},
 	"booked": {workflow.KindStep, workflow.Done}, "nap": {workflow.KindSleep, workflow.Done},
 	"go": {workflow.KindWait, workflow.Done}, "never": {workflow.KindWait, workflow.TimedOut},
 	"patched":  {workflow.KindPatch, workflow.Done},

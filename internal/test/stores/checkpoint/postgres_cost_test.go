@@ -54,6 +54,7 @@ func TestPostgresStatements(t *testing.T) {
 		return nil
 	}
 	call := func(name string) func() error { return func() error { return calls[name](ctx, s, c.Lease) } }
+	labeled := checkpoint.AppendOptions{Relabel: true, Labels: []checkpoint.Label{{Name: "a"}, {Name: "b"}}}
 	for _, c := range []struct {
 		what string
 		do   func() error
@@ -66,6 +67,7 @@ func TestPostgresStatements(t *testing.T) {
 		{"claim from a former owner", func() error { return refuse("a", stranger.Fence, "test") }, 2},
 		{"claim of no session from an owner", func() error { return refuse("b", stranger.Fence, "") }, 2},
 		{"append", func() error { n++; return s.Append(ctx, c.Lease, turn(n-1), none) }, 1},
+		{"append with labels", func() error { n++; return s.Append(ctx, c.Lease, turn(n-1), labeled) }, 1},
 		{"mark", func() error { return s.Mark(ctx, c.Lease, checkpoint.Marks{Summarized: 1}) }, 1},
 		{"load", call("Newest"), 1},
 		{"head", call("Head"), 1},
@@ -205,8 +207,12 @@ func TestPostgresHeapOnly(t *testing.T) {
 	p := pgtest.PoolOn(t, testenv.StartPostgres(t, nil).URL, pgtest.OneConnection)
 	s := pgOn(t, p, pgcheckpoint.Options{})
 	const turns, retries = 200, 200
-	for n := range turns {
-		settle(t, s, claim(t, s, "a").Lease, checkpoint.AppendOptions{Keep: 5, Release: true}, n)
+	for n := range turns { // the first turn labels the session, and the labels stay
+		o := checkpoint.AppendOptions{Keep: 5, Release: true, Relabel: n == 0}
+		if o.Relabel {
+			o.Labels = []checkpoint.Label{{Name: "user"}, {Name: "wait", At: time.Now()}}
+		}
+		settle(t, s, claim(t, s, "a").Lease, o, n)
 	}
 	l := claim(t, s, "a").Lease
 	settle(t, s, l, checkpoint.AppendOptions{Keep: 5, Owes: true}, turns)

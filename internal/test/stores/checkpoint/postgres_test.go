@@ -47,7 +47,7 @@ func recorded(t *testing.T, o pgcheckpoint.Options, clauses ...string) ([]citusr
 	var r *citusrules.Recorder
 	p := pgtest.PoolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
 	empty := func(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
-		for _, table := range []string{"sessions", "turns", "watches", "beats", "sessions_sweep"} {
+		for _, table := range []string{"sessions", "turns", "labels", "watches", "beats", "sessions_sweep"} {
 			plain.exec(t, "DELETE FROM holdfast_"+table)
 		}
 		o.TTL = ttl
@@ -65,7 +65,7 @@ func recorded(t *testing.T, o pgcheckpoint.Options, clauses ...string) ([]citusr
 	if err := errors.Join(swept, raised); err != nil {
 		t.Error(err)
 	}
-	broken, writes, err := r.Broken(t.Context(), plain.pool, "holdfast_sessions", "holdfast_turns")
+	broken, writes, err := r.Broken(t.Context(), plain.pool, "holdfast_sessions", "holdfast_turns", "holdfast_labels")
 	check(t, err)
 	return broken, writes
 }

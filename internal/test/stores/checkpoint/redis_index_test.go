@@ -54,7 +54,10 @@ func (c *crowd) settle(claimed checkpoint.Claimed) error {
 		cp = turn(claimed.Last.Turn + 1)
 	}
 	cp.RunID = claimed.Fence.Nonce
-	o := checkpoint.AppendOptions{Keep: 2, Owes: rand.IntN(2) == 0, Release: rand.IntN(2) == 0}
+	o := checkpoint.AppendOptions{Keep: 2, Owes: rand.IntN(2) == 0, Release: rand.IntN(2) == 0, Relabel: true}
+	if waits(cp) {
+		o.Labels = []checkpoint.Label{{Name: "wait", At: time.UnixMilli(rand.Int64N(3) + 1)}}
+	}
 	if err := c.store.Append(c.ctx, claimed.Lease, cp, o); err != nil {
 		return err
 	}
@@ -62,7 +65,28 @@ func (c *crowd) settle(claimed checkpoint.Claimed) error {
 	return c.store.Mark(c.ctx, claimed.Lease, m)
 }
 
+// waits reports whether a turn labels its session.
+func waits(cp checkpoint.Checkpoint) bool { return cp.RunID[len(cp.RunID)-1]%2 == 0 }
+
+// waiting returns the sessions with the label, by any time or by one.
+func (c *crowd) waiting(t *testing.T, by time.Time) (sessions []string) {
+	t.Helper()
+	q := checkpoint.SessionQuery{Orchestrator: "bot", Label: "wait", By: by}
+	for id, err := range c.store.Sessions(c.ctx, q) {
+		check(t, err)
+		sessions = append(sessions, id)
+	}
+	return sessions
+}
+
 func (c *crowd) list() error {
+	if rand.IntN(2) == 0 {
+		q := checkpoint.SessionQuery{Orchestrator: "bot", Label: "wait"}
+		if rand.IntN(2) == 0 {
+			q.By = time.UnixMilli(2)
+		}
+		return errorsOf(c.store.Sessions(c.ctx, q))
+	}
 	q := checkpoint.SessionQuery{Orchestrator: "bot", Owing: rand.IntN(2) == 0}
 	q.Due = q.Owing && rand.IntN(2) == 0
 	return errorsOf(c.store.Sessions(c.ctx, q))
@@ -78,6 +102,7 @@ func (c *crowd) missing(t *testing.T) (missing []string, live int) {
 		heads[id] = claim(t, c.store, id)
 	}
 	all, owing := list(t, c.store, false), list(t, c.store, true)
+	waiting, due := c.waiting(t, time.Time{}), c.waiting(t, time.UnixMilli(3))
 	for id, head := range heads {
 		settled := head.Last != nil
 		owes := settled && head.Delivered <= head.Last.Turn
@@ -87,6 +112,10 @@ func (c *crowd) missing(t *testing.T) (missing []string, live int) {
 		if settled != slices.Contains(all, id) || owes != slices.Contains(owing, id) {
 			missing = append(missing,
 				fmt.Sprintf("%s: settled %v, owes %v, listed %q, owing %q", id, settled, owes, all, owing))
+		}
+		want := settled && waits(*head.Last)
+		if want != slices.Contains(waiting, id) || want != slices.Contains(due, id) {
+			missing = append(missing, fmt.Sprintf("%s: waits %v, listed %q, due %q", id, want, waiting, due))
 		}
 		mark(t, c.store, head.Lease, release)
 	}
@@ -122,7 +151,8 @@ func TestRedisIndexNeverMisses(t *testing.T) {
 			for i := range crowdSessions {
 				deleteAll(t, c.store, claim(t, c.store, fmt.Sprint("s", i)).Lease)
 			}
-			if left := slices.Concat(list(t, c.store, false), list(t, c.store, true)); len(left) > 0 {
+			left := slices.Concat(list(t, c.store, false), list(t, c.store, true), c.waiting(t, time.Time{}))
+			if len(left) > 0 {
 				t.Errorf("listed after Delete: %q", left)
 			}
 		})

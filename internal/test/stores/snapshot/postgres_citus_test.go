@@ -47,7 +47,7 @@ func recorded(t *testing.T, functions bool, clauses ...string) ([]citusrules.Bre
 	p := pgtest.PoolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
 	empty := func(remember time.Duration) *pgsnapshot.Store {
 		pgtest.Exec(t, plain, `DELETE FROM holdfast_runs; DELETE FROM holdfast_run_parts; DELETE FROM holdfast_runs_sweep;
-			DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns`)
+			DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns; DELETE FROM holdfast_labels`)
 		o.Remember = remember
 		return pgsnapshot.New(p, &o)
 	}

@@ -60,7 +60,8 @@ var turns = contract{
 		"(orchestrator, session) <= (?3, ?4)": "PRIMARY KEY ((orchestrator,session)>(?,?) AND " +
 			"(orchestrator,session)<(?,?))",
 	},
-	scans: []string{"holdfast_beats", "WHERE nonce <> ''"}, // of a row a process, and Raise
+	// Of a row a process, Raise, and what is due, which is sorted by name.
+	scans: []string{"holdfast_beats", "WHERE nonce <> ''", "INDEXED BY holdfast_labels_due"},
 	lists: turnLists,
 	sweep: sweep{
 		stays: func(i int) bool { return i%5 == 0 || i%7 == 0 },

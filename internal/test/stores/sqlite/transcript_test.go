@@ -21,16 +21,20 @@ var spoken = contract{
 	open: func(db *sql.DB, o options) subject {
 		return saidStore{sqlitetranscript.New(db, &sqlitetranscript.Options{Prefix: o.prefix})}
 	},
-	tables:   []string{"holdfast_messages"},
-	longest:  "messages_id",
+	tables:   []string{"holdfast_messages", "holdfast_message_raises"},
+	longest:  "message_raises",
 	verdicts: []error{transcript.ErrInvalid, transcript.ErrTaken},
 	missing: []missing{
-		{"table", "DROP TABLE holdfast_messages", "table holdfast_messages", ""},
+		{"table", "DROP TABLE holdfast_messages", "table holdfast_messages", "Raise"},
 		{
 			"column", "ALTER TABLE holdfast_messages DROP COLUMN body", "column body of table holdfast_messages",
-			"Trim Trim of all",
+			"Trim Trim of all Raise",
 		},
-		{"index", "DROP INDEX holdfast_messages_id", "index holdfast_messages_id", "Read Copy Trim of all"},
+		{
+			"table of raises", "DROP TABLE holdfast_message_raises", "table holdfast_message_raises",
+			"Read Copy Trim Trim of all",
+		},
+		{"index", "DROP INDEX holdfast_messages_id", "index holdfast_messages_id", "Read Copy Trim Trim of all Raise"},
 	},
 
 	unreachable: func(t *testing.T, s subject) { transcripttest.RunUnreachable(t, s.(saidStore)) },
@@ -94,7 +98,10 @@ var spoken = contract{
 	statements: func(t *testing.T, of subject) []executed {
 		s := of.(saidStore)
 		add := func(ctx context.Context) error { return s.say(ctx, "s", "a", "x") }
-		two := []transcript.Span{{From: 1, Through: 1}, {From: 2, Through: 2}}
+		first, err := s.Append(t.Context(), bot("s"), "first", says("x")) // the store was raised
+		want(t, err, nil)
+		next := first.From + 1
+		two := []transcript.Span{first, {From: next, Through: next}}
 		again := func(ctx context.Context) error { return s.Copy(ctx, bot("s"), bot("t"), two) }
 		trim := func(before time.Time) func(context.Context) error {
 			return func(ctx context.Context) error { _, err := s.Trim(ctx, bot("s"), nil, before); return err }
@@ -185,6 +192,7 @@ func (s saidStore) all(ctx context.Context) map[string]error {
 	errs["Copy"] = s.Copy(ctx, bot("all"), bot(fmt.Sprint("copy ", n)), span)
 	_, errs["Trim"] = s.Trim(ctx, bot("all"), nil, time.UnixMicro(1))
 	_, errs["Trim of all"] = s.Trim(ctx, bot(fmt.Sprint("copy ", n)), nil, time.Time{})
+	errs["Raise"] = s.Raise(ctx)
 	return errs
 }
 

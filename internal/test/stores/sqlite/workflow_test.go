@@ -28,9 +28,10 @@ var flows = contract{
 	},
 	tables: []string{
 		"holdfast_workflow_runs", "holdfast_workflow_inputs", "holdfast_workflow_steps", "holdfast_workflow_signals",
-		"holdfast_workflow_definitions", "holdfast_beats",
+		"holdfast_workflow_definitions", "holdfast_workflow_groups", "holdfast_workflow_limits",
+		"holdfast_workflow_subscriptions", "holdfast_beats",
 	},
-	longest:  "workflow_definitions",
+	longest:  "workflow_subscriptions",
 	verdicts: []error{workflow.ErrNotFound, workflow.ErrKeyReused, workflow.ErrInvalid},
 	missing: []missing{
 		{"table", "DROP TABLE holdfast_workflow_runs", "table holdfast_workflow_runs", "Steps Beat Rest"},
@@ -64,6 +65,7 @@ var flows = contract{
 		FROM holdfast_workflow_runs`,
 	plans: map[string]string{
 		"due <= ?3":            "COVERING INDEX holdfast_workflow_runs_due (workflow=? AND version=? AND status=? AND due<?)",
+		"?3 >= due":            "workflow_runs_due (workflow=? AND version=? AND status=? AND (due,id)>(?,?) AND due<?)",
 		"ORDER BY due LIMIT":   "holdfast_workflow_runs_due (workflow=? AND version=? AND status=? AND due<?)",
 		"AND due IS NULL":      "holdfast_workflow_runs_due (workflow=? AND version=? AND status=? AND due=?)",
 		"(SELECT max(version)": "COVERING INDEX holdfast_workflow_runs_due (workflow=?)",
@@ -74,13 +76,14 @@ var flows = contract{
 		"'failed' AND (started":    "COVERING INDEX holdfast_workflow_runs_status (status=?",
 		"expires < ?1":             "holdfast_workflow_runs_over (expires<?)",
 		"event = ?4":               "COVERING INDEX holdfast_workflow_runs_event (event=?",
+		"key >= ?3 AND key < ?4":   "holdfast_workflow_runs_key (workflow=? AND key>? AND key<?)",
 		"SELECT run, input":        "(run=?)",
 	},
-	// The number of definitions does not grow with that of the runs. Counts reads an index.
+	// The numbers of definitions and subscriptions do not grow with that of the runs. Counts reads an index.
 	scans: []string{
 		"SET epoch = epoch + 1, owner = '', due = ?1", // Raise
 		"FROM holdfast_workflow_definitions WHERE at", "holdfast_workflow_definitions SET at", "GROUP BY",
-		"FROM holdfast_beats",
+		"FROM holdfast_beats", "FROM holdfast_workflow_subscriptions ORDER BY id",
 	},
 	lists: func(t *testing.T, of subject) []list {
 		s := of.(flowStore)

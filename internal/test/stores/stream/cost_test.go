@@ -30,6 +30,7 @@ func TestPostgresStatements(t *testing.T) {
 	cost("the next one", 1, appended(2, 1))
 	cost("last", 1, func() error { _, _, _, err := s.Last(t.Context(), key("a")); return err })
 	cost("read of all", 1, func() error { _, err := read(t.Context(), s, key("a"), stream.Newest); return err })
+	cost("starts", 1, func() error { _, err := s.Starts(t.Context(), key("a")); return err })
 	cost("delete", 2, func() error { return s.Delete(t.Context(), key("a")) })
 	cost("sweep of nothing", 1, func() error { _, err := s.Sweep(t.Context(), 0); return err })
 }

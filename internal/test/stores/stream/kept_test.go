@@ -56,6 +56,9 @@ func TestTTL(t *testing.T) {
 		if last, _, status, err := s.Last(t.Context(), key("a")); last != 0 || status != stream.Ended || err != nil {
 			t.Errorf("last is %d, %s, %v", last, status, err)
 		}
+		if starts, err := s.Starts(t.Context(), key("a")); len(starts) > 0 || err != nil {
+			t.Errorf("the runs start at %v, %v", starts, err)
+		}
 		wantRead(t, s, key("a"), 2, 0, stream.ErrGone)
 		wantRead(t, s, key("a"), 0, 0, nil)
 		if err := waits.End(); !errors.Is(err, stream.ErrGone) {
@@ -202,10 +205,11 @@ func TestDamage(t *testing.T) {
 			wantDamaged(t, s, k, 2)
 			if spoil.head {
 				_, _, _, last := s.Last(t.Context(), k)
+				_, starts := s.Starts(t.Context(), k)
 				_, appended := s.Append(t.Context(), k, "r", 1, stream.Ended, docs(1))
 				if !errors.Is(last, stream.ErrDamaged) || !errors.Is(appended, stream.ErrDamaged) ||
-					errors.Is(last, stream.ErrGone) {
-					t.Errorf("%s: Last: %v, Append: %v", name, last, appended)
+					!errors.Is(starts, stream.ErrDamaged) || errors.Is(last, stream.ErrGone) {
+					t.Errorf("%s: Last: %v, Append: %v, Starts: %v", name, last, appended, starts)
 				}
 			}
 			check(t, s.Delete(t.Context(), k))

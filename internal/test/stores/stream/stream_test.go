@@ -273,7 +273,8 @@ func calls(ctx context.Context, s stream.Store) map[string]error {
 	_, appended := s.Append(ctx, key("a"), "r-1", 1, stream.Ended, docs(1))
 	_, _, _, last := s.Last(ctx, key("a"))
 	_, chunks := read(ctx, s, key("a"), 0)
-	errs := map[string]error{"Append": appended, "Last": last, "Read": chunks}
+	_, starts := s.Starts(ctx, key("a"))
+	errs := map[string]error{"Append": appended, "Last": last, "Read": chunks, "Starts": starts}
 	if s, ok := s.(stream.Sweeper); ok {
 		_, errs["Sweep"] = s.Sweep(ctx, 0)
 		_, errs["Sweep of one"] = s.Sweep(ctx, 1)

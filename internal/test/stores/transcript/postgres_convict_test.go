@@ -1,6 +1,12 @@
 package transcript_test
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/transcript"
+	"github.com/holdfast-go/holdfast/transcript/transcripttest"
+)
 
 // These statements look right, and break the contract.
 func TestPostgresConvicts(t *testing.T) {
@@ -10,7 +16,7 @@ func TestPostgresConvicts(t *testing.T) {
 			"sessions-apart", `session = $2::text AND id = $3::text`, `$2::text IS NOT NULL AND id = $3::text`,
 		},
 		"numbers of the newest row": {
-			"append-once", `DO UPDATE SET last = t.last + excluded.last`, `DO UPDATE SET last = excluded.last + (
+			"append-once", `DO UPDATE SET last = greatest(t.last + $4::bigint, excluded.last)`, `DO UPDATE SET last = excluded.last + (
 				SELECT count(*) FROM "holdfast_messages" WHERE orchestrator = $1 AND session = $2)`,
 		},
 		"Read leaves out the entry that the span begins in": {"read", `AND m.last >= `, `AND m.first >= `},
@@ -33,5 +39,31 @@ func TestPostgresConvicts(t *testing.T) {
 		"Trim counts entries":                {"trim", `sum(messages)`, `count(messages)`},
 		"numbers go on after all is deleted": {"trim-all", `(t.last = 0 OR $3::boolean)`, `t.last = 0`},
 		"a copy of nothing is a session":     {"trim-all", `t.last = 0 OR $3::boolean`, `false`},
+	})
+}
+
+// These statements look right too, and give a number again after a Raise.
+func TestPostgresRaiseConvicts(t *testing.T) {
+	raising := onPostgres
+	raising.Violations = func(ctx context.Context, open func() transcript.Store, names ...string) map[string]error {
+		return transcripttest.RaiseViolations(ctx, func() transcripttest.RaisingStore {
+			return open().(transcripttest.RaisingStore)
+		}, names...)
+	}
+	raising.TestConvicts(t, map[string][]string{
+		"a session that is known goes on": {
+			"raise", `greatest(t.last + $4::bigint, excluded.last)`, `t.last + $4::bigint`,
+		},
+		"a session that is unknown begins at 1": {
+			"raise-unknown", `r.orchestrator = '' AND r.session = ''`,
+			`r.orchestrator = '' AND EXISTS (SELECT FROM "holdfast_transcripts" k
+				WHERE k.orchestrator = $1::text AND k.session = $2::text)`,
+		},
+		"a second Raise does nothing": {
+			"raise-again", `DO UPDATE SET last = greatest(t.last, excluded.last)`, `DO UPDATE SET last = t.last`,
+		},
+		"the next one leaps too": {
+			"raise", `greatest(t.last + $4::bigint, excluded.last)`, `t.last + excluded.last`,
+		},
 	})
 }

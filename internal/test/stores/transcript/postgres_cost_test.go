@@ -1,6 +1,7 @@
 package transcript_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -85,6 +86,54 @@ func TestPostgresManyEntries(t *testing.T) {
 			"trim of all of a short": func(n int) { trim(t, s, fmt.Sprint("s6", n), time.Time{}) },
 		}
 	})
+}
+
+// If a session had hardly an entry when the statistics were gathered, no call about a few entries walks all that it has
+// now.
+func TestPostgresStaleStatistics(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
+	s := onPostgres.On(t, p, "")
+	say(t, s, "s", "a", "b")
+	for i := range 200 {
+		say(t, s, fmt.Sprint("other", i), "a")
+	}
+	pgtest.Exec(t, p, "VACUUM (ANALYZE) holdfast_messages, holdfast_transcripts")
+	pgtest.Exec(t, p, `
+		INSERT INTO holdfast_messages (orchestrator, session, first, last, id, at, body)
+		SELECT 'bot', 's', i, i, 'id' || i, '2020-01-01Z', '[{"role":"user"}]' FROM generate_series(3, 20000) i`)
+	pgtest.Exec(t, p, "UPDATE holdfast_transcripts SET last = 20000 WHERE session = 's'")
+	for what, call := range map[string]func(n int) error{
+		"append": func(n int) error {
+			_, err := s.Append(t.Context(), key("s"), fmt.Sprint("new", n), messages(1))
+			return err
+		},
+		"append once": func(int) error { _, err := s.Append(t.Context(), key("s"), "id700", messages(1)); return err },
+		"read":        func(int) error { return yielded(s, "s", span(15_001, 15_020)) },
+		"copy": func(n int) error {
+			to := key(fmt.Sprint("copy", n))
+			return s.Copy(t.Context(), key("s"), to, []transcript.Span{span(7, 7), span(19_001, 19_020)})
+		},
+		"trim of a short": func(n int) error { trim(t, s, fmt.Sprint("other", n), zero); return nil },
+	} {
+		check(t, call(0))
+		before := server.Blocks()
+		check(t, call(1))
+		if blocks := server.Blocks() - before; blocks > 250 {
+			t.Errorf("%s touches %d blocks", what, blocks)
+		}
+	}
+}
+
+// yielded reads spans whose messages need not be readable.
+func yielded(s transcript.Store, session string, spans ...transcript.Span) error {
+	for _, err := range s.Read(context.Background(), key(session), spans) {
+		if err != nil && !isDamage(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // A page ends at some bytes: entries may be large.

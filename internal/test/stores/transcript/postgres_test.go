@@ -24,7 +24,7 @@ var onPostgres = pgtest.Kind[transcript.Store]{
 	Suite: transcripttest.Run, Violations: transcripttest.Violations,
 	Fill:  func(t *testing.T, s transcript.Store) { say(t, s, "s", "kept", "too") },
 	Read:  func(t *testing.T, s transcript.Store) string { return heard(t, s, "s") },
-	Calls: calls, Writes: []string{"Append", "Copy", "Trim", "Trim of all"},
+	Calls: calls, Writes: []string{"Append", "Copy", "Trim", "Trim of all", "Raise"},
 	Tables: []string{"transcripts", "messages"}, Schema: transcript.ErrSchema, Refused: transcript.ErrRefused,
 }
 

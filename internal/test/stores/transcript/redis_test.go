@@ -76,11 +76,12 @@ func TestRedisRoundTrips(t *testing.T) {
 		want int
 	}{
 		{"an entry", func() { say(t, s, "s", "a") }, 1},
-		{"an entry of a new session", func() { say(t, s, "new", "a") }, 1},
+		{"an entry of a new session", func() { say(t, s, "new", "a") }, 3},
 		{"an entry once more", func() { say(t, s, "s", "a") }, 1},
 		{"a store that does not know the time", func() { say(t, onRedis.New(client, ""), "s", "b") }, 2},
 		{"a page", func() { heard(t, s, "s") }, 1},
 		{"two spans", func() { _, err := read(t.Context(), s, "s", span(1, 1), span(3, 3)); check(t, err) }, 2},
+		{"a copy to a new session", copied(span(1, 1)), 4},
 		{"a copy", copied(span(1, 1), span(3, 3)), 2},
 		{"a copy once more", copied(span(1, 1), span(3, 3)), 2},
 		{"a copy of nothing", copied(span(9, 9)), 1},

@@ -14,6 +14,18 @@ import (
 
 func TestStore(t *testing.T) { each(t, transcripttest.Run) }
 
+// No number of a lost entry is given again after a Raise.
+func TestRaise(t *testing.T) {
+	raising := func(s transcript.Store) transcripttest.RaisingStore { return s.(transcripttest.RaisingStore) }
+	each(t, func(t *testing.T, open func(t *testing.T) transcript.Store) {
+		transcripttest.RunRaiser(t, func(t *testing.T) transcripttest.RaisingStore { return raising(open(t)) })
+	})
+	t.Run("cluster", func(t *testing.T) {
+		open := onRedis.Numbered(redistest.Cluster(t))
+		transcripttest.RunRaiser(t, func(t *testing.T) transcripttest.RaisingStore { return raising(open(t)) })
+	})
+}
+
 // Random histories of one caller follow the model, and those of several callers are linearizable.
 func TestModel(t *testing.T) {
 	each(t, func(t *testing.T, open func(t *testing.T) transcript.Store) {

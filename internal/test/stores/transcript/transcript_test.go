@@ -22,8 +22,6 @@ import (
 	"github.com/holdfast-go/holdfast/transcript/transcripttest"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
-
 // databases hold transcripts. open returns an empty one.
 var databases = []struct {
 	name string
@@ -109,7 +107,8 @@ func calls(ctx context.Context, s transcript.Store) map[string]error {
 	_, all := s.Trim(ctx, key("gone"), nil, time.Time{})
 	return map[string]error{
 		"Append": appended, "Read": read, "Trim": trimmed, "Trim of all": all,
-		"Copy": s.Copy(ctx, key("s"), key("copy"), []transcript.Span{span(1, 1)}),
+		"Copy":  s.Copy(ctx, key("s"), key("copy"), []transcript.Span{span(1, 1)}),
+		"Raise": s.(transcript.Raiser).Raise(ctx),
 	}
 }
 

@@ -46,6 +46,12 @@ var changes = map[workflowtest.Change][]string{
 	workflowtest.Parked: {
 		`UPDATE holdfast_workflow_runs SET owner = '', due = {never}, event = 'e' WHERE id = $1`,
 	},
+	workflowtest.Begun: {
+		`{lock}`,
+		`INSERT INTO holdfast_workflow_runs (id, workflow, version, due, since, epoch, nonce, retention, started, parent{input})
+		SELECT 'begun', workflow, version, started, started, 0, '', 30, started, id{value} FROM holdfast_workflow_runs
+		WHERE id = $1`,
+	},
 	workflowtest.Mailed: {
 		`UPDATE holdfast_workflow_runs SET mail = mail + 1 WHERE id = $1`,
 		`INSERT INTO holdfast_workflow_signals (run, id, event, at, payload)

@@ -23,6 +23,7 @@ const agePool = `
 		completed = completed - $1::interval;
 	UPDATE holdfast_workflow_signals SET at = at - $1::interval;
 	UPDATE holdfast_workflow_definitions SET at = at - $1::interval;
+	UPDATE holdfast_workflow_limits SET at = at - $1::interval;
 	UPDATE holdfast_beats SET at = at - $1::interval`
 
 // hookedPool returns stores on one pool, the last of which is empty.
@@ -34,6 +35,9 @@ func hookedPool(t *testing.T) func(t *testing.T) hooked {
 		return onPool(p, s)
 	}
 }
+
+var forPool = strings.NewReplacer("{never}", "'infinity'", "{input}", ", input", "{value}", ", 'null'",
+	"{lock}", "SELECT FROM holdfast_workflow_runs WHERE id = $1 FOR SHARE")
 
 func onPool(p *pgxpool.Pool, s *pgworkflow.Store) hooked {
 	return hooked{
@@ -48,7 +52,7 @@ func onPool(p *pgxpool.Pool, s *pgworkflow.Store) hooked {
 				return nil, err
 			}
 			for _, text := range changes[c] {
-				_, e := tx.Exec(ctx, strings.ReplaceAll(text, "{never}", "'infinity'"), run)
+				_, e := tx.Exec(ctx, forPool.Replace(text), run)
 				err = errors.Join(err, e)
 			}
 			return func() error { return tx.Commit(ctx) }, err

@@ -60,12 +60,17 @@ func everyCall(ctx context.Context, s workflow.Store) map[string]error {
 	}
 	write := func(name string, e workflow.Entry) { _, errs[name] = s.Write(ctx, []workflow.Entry{e}) }
 	send := func(name string, m workflow.Message) { _, errs[name] = s.Send(ctx, []workflow.Message{m}) }
-	_, errs["Start"] = s.Start(ctx, []workflow.NewRun{begun("r"), {ID: "due", Workflow: "w"}})
+	_, errs["Start"] = s.Start(ctx, []workflow.NewRun{
+		begun("r"), {ID: "due", Workflow: "w"}, {ID: "limited", Workflow: "w"},
+	})
 	send("Send", signalTo("r", "1"))
 	st := stepOf("s")
 	st.Signal = "1"
 	write("Write", entryOf("r", workflow.Stay, st))
 	write("Record", entryOf("r", workflow.Record, stepOf("late")))
+	claim("Claim within", func(r *workflow.ClaimRequest) {
+		r.Limit, r.Limits = 1, map[string]workflow.Limit{"w": {PerSecond: 1000}}
+	})
 	claim("Claim", func(*workflow.ClaimRequest) {})
 	claim("Claim from", func(r *workflow.ClaimRequest) { r.From = "a" })
 	claim("Claim again", func(r *workflow.ClaimRequest) { r.Again = "n" })
@@ -80,6 +85,9 @@ func everyCall(ctx context.Context, s workflow.Store) map[string]error {
 	errs["Rest"] = s.(lock.Beater).Rest(ctx, "a")
 	_, errs["Sweep"] = s.Sweep(ctx, 10)
 	_, errs["Counts"] = s.Counts(ctx)
+	errs["Subscribe"] = s.Subscribe(ctx, workflow.Subscription{ID: "s", Pattern: "#", Workflow: "w"})
+	_, errs["Subscriptions"] = s.Subscriptions(ctx)
+	errs["Unsubscribe"] = s.Unsubscribe(ctx, "s")
 	for _, err := range s.Runs(ctx, workflow.Query{}) {
 		errs["Runs"] = err
 	}

@@ -120,16 +120,30 @@ func TestPostgresIn(t *testing.T) {
 				if !slices.Equal(receipts, []workflow.Receipt{workflow.Kept, workflow.Kept}) {
 					t.Errorf("receipts %v", receipts)
 				}
-				check(t, pages(t, in, workflow.Query{}, 10, 3)())
+				child := keyed("x.1", "")
+				child.Parent = "x"
+				_, err = in.Start(t.Context(), []workflow.NewRun{child})
+				check(t, err)
+				receipts, err = in.Send(t.Context(), []workflow.Message{{Run: "x", Action: workflow.Cancel}})
+				check(t, err)
+				if !slices.Equal(receipts, []workflow.Receipt{workflow.Applied}) {
+					t.Errorf("receipts %v", receipts)
+				}
+				check(t, pages(t, in, workflow.Query{Status: workflow.Cancelled}, 10, 2)())
+				child.ID = "x.2"
+				if _, err := in.Start(t.Context(), []workflow.NewRun{child}); !errors.Is(err, workflow.ErrOver) {
+					t.Errorf("a child of a run that is cancelled: %v", err)
+				}
+				check(t, pages(t, in, workflow.Query{}, 10, 4)())
 				check(t, journal(t, in, "r", 1)())
 				counts, err := in.Counts(t.Context())
-				if check(t, err); counts["w"][workflow.Running] != 3 {
+				if check(t, err); counts["w"][workflow.Running] != 2 {
 					t.Errorf("counts %v", counts)
 				}
 				check(t, c.list(workflow.Query{}, 10, 1)())
 				if commits {
 					check(t, tx.Commit(t.Context()))
-					check(t, c.list(workflow.Query{}, 10, 3)())
+					check(t, c.list(workflow.Query{}, 10, 4)())
 				} else {
 					check(t, tx.Rollback(t.Context()))
 					check(t, c.list(workflow.Query{}, 10, 1)())

@@ -15,8 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
-// timeouts is how often a signal and the timeout of a wait meet.
-const timeouts = 600
+// timeouts is how often a signal and the timeout of a wait meet. lateness is by how much one of them comes later after
+// it has come first.
+const (
+	timeouts = 600
+	lateness = 512
+)
 
 // A signal and the timeout of a wait race under two owners, one of which claims the run from the other. The wait leaves
 // one row, no signal is lost, and what a signal was told is what has become of it.
@@ -25,16 +29,22 @@ func TestSignalAgainstTimeout(t *testing.T) {
 		s := open(t)
 		var ends sync.Map
 		var wg sync.WaitGroup
+		var late atomic.Int64 // of the signal; if it is negative, of the timeout
 		for w := range 6 {
 			wg.Go(func() {
 				for i := range timeouts / 6 {
 					if t.Failed() {
 						return
 					}
-					how, err := oneTimeout(t.Context(), s, fmt.Sprint("r", w, "-", i))
+					how, err := oneTimeout(t.Context(), s, fmt.Sprint("r", w, "-", i), late.Load())
 					if err != nil {
 						t.Error(err)
 						return
+					}
+					if how == "done" { // who was first is later the next time
+						late.Add(lateness)
+					} else {
+						late.Add(-lateness)
 					}
 					n, _ := ends.LoadOrStore(how, new(atomic.Int64))
 					n.(*atomic.Int64).Add(1)
@@ -53,8 +63,18 @@ func TestSignalAgainstTimeout(t *testing.T) {
 	})
 }
 
-// oneTimeout lets a signal and a timeout meet, and returns how the wait has ended.
-func oneTimeout(ctx context.Context, s workflow.Store, id string) (how string, err error) {
+// yield lets others go on so often, at most.
+func yield(n int64) {
+	if n > 0 {
+		for range rand.Int64N(n) + 1 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// oneTimeout lets a signal and a timeout meet, and returns how the wait has ended. If late is positive, the signal is,
+// and otherwise the timeout.
+func oneTimeout(ctx context.Context, s workflow.Store, id string, late int64) (how string, err error) {
 	n := starting(id)
 	n.Owner = "p of " + id
 	_, err = s.Start(ctx, []workflow.NewRun{n})
@@ -68,15 +88,13 @@ func oneTimeout(ctx context.Context, s workflow.Store, id string) (how string, e
 	var sent error
 	suite.Together(
 		func() {
-			for range 1 << rand.IntN(14) {
-				runtime.Gosched()
-			}
+			yield(late)
 			receipts, sent = s.Send(ctx, []workflow.Message{{
 				Run: id, Action: workflow.Signal, ID: "one", Event: "go", Payload: []byte(`"signal"`),
 			}})
 		},
-		func() { w.errs[0] = w.work(ctx, 0) },
-		func() { w.errs[1] = w.work(ctx, 1) })
+		func() { yield(-late); w.errs[0] = w.work(ctx, 0) },
+		func() { yield(-late); w.errs[1] = w.work(ctx, 1) })
 	for !w.over.Load() && err == nil && w.errs[0] == nil && w.errs[1] == nil { // both were fenced off
 		err = w.work(ctx, 0)
 	}

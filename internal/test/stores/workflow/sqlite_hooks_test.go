@@ -21,6 +21,7 @@ var ageFile = []string{
 	`UPDATE holdfast_workflow_steps SET until = until - $1, started = started - $1, completed = completed - $1`,
 	`UPDATE holdfast_workflow_signals SET at = at - $1`,
 	`UPDATE holdfast_workflow_definitions SET at = at - $1`,
+	`UPDATE holdfast_workflow_limits SET at = at - $1`,
 	`UPDATE holdfast_beats SET at = at - $1`,
 }
 
@@ -28,6 +29,9 @@ func hookedFile(t *testing.T) hooked {
 	db := sqlitetest.Open(t, testenv.SQLite(t))
 	return hooks(db, onSQLite(t, db, "").(*sqliteworkflow.Store))
 }
+
+var forFile = strings.NewReplacer("{never}", "1 << 62", "{input}", "", "{value}", "", "{lock}",
+	"INSERT INTO holdfast_workflow_inputs VALUES ('begun', '{}' || substr($1, 1, 0))")
 
 func hooks(db *sql.DB, s *sqliteworkflow.Store) hooked {
 	return hooked{
@@ -46,7 +50,7 @@ func hooks(db *sql.DB, s *sqliteworkflow.Store) hooked {
 			}
 			_, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE")
 			for _, text := range changes[c] {
-				_, e := conn.ExecContext(ctx, strings.ReplaceAll(text, "{never}", "1 << 62"), run)
+				_, e := conn.ExecContext(ctx, forFile.Replace(text), run)
 				err = errors.Join(err, e)
 			}
 			return func() error {

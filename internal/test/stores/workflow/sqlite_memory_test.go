@@ -78,11 +78,14 @@ func (p *pair) step() {
 		n := workflow.NewRun{
 			ID: id, Workflow: pick(r, "a", "b"), Version: r.IntN(3), Key: pick(r, "", "k1", "k2"),
 			Input: pick(r, json.RawMessage(`{"n":1}`), json.RawMessage(`{"n":1.0}`), nil),
-			Delay: pick(r, 0, 0, time.Hour),
+			Delay: pick(r, 0, 0, time.Hour), Parent: pick(r, "", "", fmt.Sprint("run-", r.IntN(8))),
 		}
 		if n.Delay == 0 && r.IntN(3) == 0 {
 			n.Owner, n.Fence = "p1", lock.Fence{Epoch: 1, Nonce: fmt.Sprint("nonce-", p.calls)}
 			p.fences = append(p.fences, workflow.Entry{Run: n.ID, Fence: n.Fence})
+		}
+		if n.Owner == "" && n.Parent == "" && r.IntN(3) == 0 {
+			n.From, n.FromStep = pick(r, "run-0", "run-1", "run-2"), fmt.Sprint("s", r.IntN(6))
 		}
 		p.same(fmt.Sprintf("start %+v", n), func(s workflow.Store) string {
 			return fmt.Sprint(s.Start(ctx, []workflow.NewRun{n}))
@@ -90,9 +93,12 @@ func (p *pair) step() {
 	case 1, 2:
 		m := workflow.Message{
 			Run: id, Action: pick(r, workflow.Signal, workflow.Signal, workflow.Signal, workflow.Cancel, workflow.Pause,
-				workflow.Resume, workflow.Resume),
+				workflow.Resume, workflow.Resume, workflow.Rewind),
 			ID: fmt.Sprint("signal-", r.IntN(12)), Event: pick(r, "go", "stop"), Wanted: r.IntN(4) == 0,
 			Payload: pick(r, json.RawMessage(`{"user":42}`), json.RawMessage(`{"user":7}`), nil),
+		}
+		if m.Action == workflow.Rewind {
+			m.Event = fmt.Sprint("s", r.IntN(6))
 		}
 		if m.Action == workflow.Signal && !m.Wanted {
 			p.signals[m.Run] = append(p.signals[m.Run], m.ID)

@@ -38,8 +38,11 @@ var onPostgres = pgtest.Kind[workflow.Store]{
 	Suite: workflowtest.Run, Violations: workflowtest.Violations,
 	Fill:  func(t *testing.T, s workflow.Store) { start(t, s, "kept") },
 	Read:  func(t *testing.T, s workflow.Store) string { return strings.Join(list(t, s), " ") },
-	Calls: calls, Writes: []string{"Start", "Send", "Claim", "Write"},
-	Tables: []string{"workflow_runs", "workflow_steps", "workflow_signals", "workflow_definitions"},
+	Calls: calls, Writes: []string{"Start", "Send", "Claim", "Write", "Claim within", "Subscribe", "Unsubscribe"},
+	Tables: []string{
+		"workflow_runs", "workflow_steps", "workflow_signals", "workflow_definitions", "workflow_limits",
+		"workflow_subscriptions",
+	},
 	Schema: workflow.ErrSchema, Refused: workflow.ErrRefused,
 }
 
@@ -108,8 +111,18 @@ func calls(ctx context.Context, s workflow.Store) map[string]error {
 		{Name: "s", Kind: workflow.KindStep, Outcome: workflow.Done},
 	}}})
 	_, counted := s.Counts(ctx)
+	due := workflow.NewRun{ID: "due", Workflow: definitions[0].Workflow, Version: definitions[0].Version}
+	_, within := s.Start(ctx, []workflow.NewRun{due})
+	if within == nil {
+		q.Limits = map[string]workflow.Limit{due.Workflow: {PerSecond: 1}}
+		_, _, within = s.Claim(ctx, q)
+	}
+	_, subscribed := s.Subscriptions(ctx)
 	return map[string]error{
+		"Subscribe":   s.Subscribe(ctx, workflow.Subscription{ID: "s", Pattern: "#", Workflow: "flow"}),
+		"Unsubscribe": s.Unsubscribe(ctx, "s"), "Subscriptions": subscribed,
 		"Start": started, "Send": sent, "Claim": claimed, "Write": written, "Counts": counted,
+		"Claim within": within,
 		"Runs": last(func(yield func(error) bool) {
 			for _, err := range s.Runs(ctx, workflow.Query{}) {
 				yield(err)

@@ -12,7 +12,11 @@ var slow = []struct{ packages, tests, why string }{
 	{packages: `^examples/openai$`, why: "openai-go, which takes a minute to compile: go test ./examples/openai"},
 	{packages: `^internal/test/engine/`, why: "searches of the engine: go test ./internal/test/engine/..."},
 	{packages: `^internal/test/bench$`, why: "benchmarks: make bench-once"},
-	{packages: `^examples/(refundbot|internal)/?`, why: "the refund bot and the tutorial: go test ./examples/..."},
+	{
+		packages: `^examples/(agent|refundbot|internal)/?`,
+		why:      "the examples with a page, and the tutorial: go test ./examples/...",
+	},
+	{packages: `^turnhttp/chatpage$`, why: "the page of agents, in a browser: go test ./turnhttp/chatpage"},
 	{
 		packages: `^internal/test/((pg|redis|sqlite)test$|testenv)`,
 		why: "the stores, whose drivers take a minute to compile: go test ./internal/test/stores/... has those on " +

@@ -1,0 +1,172 @@
+package modeltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/agent"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/models/scripted"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/retry"
+	"github.com/holdfast-go/holdfast/turnhttp"
+)
+
+// handler tells the key of each request.
+func handler(told func(key string), next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get("X-Api-Key")
+		if key == "" {
+			key = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		}
+		told(key)
+		next.ServeHTTP(w, r)
+	})
+}
+
+type (
+	order struct {
+		Order string `json:"order"`
+	}
+	none   struct{}
+	memory struct{ Refunded []string }
+)
+
+// An agent asks again after a reply that was cut off, 429 and 529, and comes to its end. A reply that never ends is
+// given up.
+func talks(t testing.TB, api API) {
+	var asked, paid atomic.Int32
+	frames := api.Frames(saying(call("c1", "refund", `{"order":"A"}`)))
+	answers := []Answer{
+		{Frames: frames[:len(frames)-2], End: "cut"},
+		{Status: 429, Header: map[string]string{"Retry-After-Ms": "1"}, Body: api.Fault("rate_limit_error", "slow")},
+		{Frames: frames[:2], End: "hang"},
+		{Status: 529, Body: api.Fault("overloaded_error", "busy")},
+		{Frames: frames},
+		{Frames: api.Frames(saying(message.Text("All done.")))},
+	}
+	server := httptest.NewServer(api.Handler(func(a Asked) Answer {
+		if err := agent.Valid(a.Said, nil); err != nil {
+			t.Error(err)
+		}
+		return answers[min(int(asked.Add(1)), len(answers))-1]
+	}))
+	defer server.Close()
+	m, err := api.New("m-1", server.URL, "k", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := agent.New(agent.Definition[none]{
+		Name: "shop", Model: m, ReplyTimeout: 300 * time.Millisecond, Retry: retry.Fixed(5, time.Millisecond),
+		Tools: []agent.Tool{agent.Effect[order, string]{
+			Name: "refund",
+			Run:  func(context.Context, string, order) (string, error) { paid.Add(1); return "paid", nil },
+		}.Tool()},
+	}, agent.InMemory(), &orchestrator.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := a.Say(t.Context(), "s", agent.Text("refund A"), nil)
+	if err != nil || o.Text != "All done." || o.Status != agent.Completed || paid.Load() != 1 || asked.Load() != 6 {
+		t.Errorf("%+v, %v; paid %d times, asked %d times", o, err, paid.Load(), asked.Load())
+	}
+}
+
+// A shop whose chat has a tool that runs in the browser and one that a person has to approve, behind HTTP.
+func shop(t testing.TB, api API) {
+	script := scripted.New(
+		scripted.On(`(A-\d+)`,
+			scripted.Say("I look.").Call("lookup", order{"{1}"}).Call("photo", "{}").Call("refund", order{"{1}"}),
+			scripted.Say("Your money is back.")))
+	server := httptest.NewServer(api.Serve(script))
+	defer server.Close()
+	m, err := api.New("m-1", server.URL, "k", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pays atomic.Int32
+	st := agent.InMemory()
+	open := func() *agent.Agent[memory] {
+		a, err := agent.New(agent.Definition[memory]{
+			Name: "support", Model: m, Instructions: "You work for a shop.", Window: 40,
+			Tools: []agent.Tool{
+				agent.Read("lookup", "looks an order up", func(context.Context, order) (order, error) {
+					return order{"here"}, nil
+				}),
+				agent.ClientTool[struct{}]("photo", "a photo of the parcel"),
+				agent.Effect[order, string]{
+					Name: "refund", Description: "pays an order back", Class: ledger.Verifiable,
+					Run: func(context.Context, string, order) (string, error) { pays.Add(1); return "receipt", nil },
+					Verify: func(context.Context, string) (string, bool, error) {
+						return "receipt", pays.Load() > 0, nil
+					},
+					Key:     func(o order) string { return o.Order },
+					Approve: func(order) bool { return true },
+				}.Tool(),
+			},
+			After: func(m *memory, c agent.Call, r agent.Result) {
+				if c.Name == "refund" && !r.Failed {
+					m.Refunded = append(m.Refunded, r.Text)
+				}
+			},
+		}, st, &orchestrator.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	web := httptest.NewServer(agent.Handler(open(), turnhttp.Options[agent.State[memory]]{Authorize: turnhttp.Anyone}))
+	defer web.Close()
+	post := func(path, body string) (int, string) { return posted(t, web.URL+"/sessions/s/"+path, body) }
+	status, body := post("turns", `{"message":"A-1042 arrived broken"}`)
+	if status != http.StatusOK || !strings.Contains(body, "paused") {
+		t.Fatalf("%d %s", status, body)
+	}
+	a := open() // another process
+	s, _, err := a.Get(t.Context(), "s")
+	if err != nil || len(s.Open) != 2 {
+		t.Fatalf("%+v, %v", s.Open, err)
+	}
+	if _, err := a.Answer(t.Context(), "s", s.Open[0].Call.ID, agent.Done("broken.jpg")); err != nil {
+		t.Fatal(err)
+	}
+	o, err := a.Answer(t.Context(), "s", s.Open[1].Call.ID, agent.Approve("desk"))
+	if err != nil || o.Text != "Your money is back." || pays.Load() != 1 ||
+		fmt.Sprint(o.Custom.Refunded) != "[receipt]" {
+		t.Errorf("%+v, %v; paid %d times", o, err, pays.Load())
+	}
+	_, err = a.Answer(t.Context(), "s", s.Open[1].Call.ID, agent.Refuse("owner", ""))
+	if !errors.Is(err, agent.ErrAnswered) {
+		t.Error(err)
+	}
+}
+
+func posted(t testing.TB, url, body string) (status int, text string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", "1")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	doc, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(doc)
+}

@@ -1,0 +1,7 @@
+package deliver
+
+// These are for tests.
+var (
+	Sign     = sign
+	IsPublic = isPublic
+)
