@@ -51,7 +51,12 @@ func (w *world) run(t *testing.T, defs ...flow.Definition) (e *flow.Engine, stop
 
 func (w *world) runWith(t *testing.T, o *flow.Options, defs ...flow.Definition) (e *flow.Engine, stop func()) {
 	t.Helper()
-	e = flow.NewEngine(w.store, o, defs...)
+	return runOn(t, w.store, o, defs...)
+}
+
+func runOn(t *testing.T, s workflow.Store, o *flow.Options, defs ...flow.Definition) (e *flow.Engine, stop func()) {
+	t.Helper()
+	e = flow.NewEngine(s, o, defs...)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {

@@ -77,31 +77,45 @@ func TestStatementsOfRun(t *testing.T) {
 		}
 		return n, nil
 	})
-	e, _ := w.runWith(t, &flow.Options{Poll: time.Hour, Lease: time.Hour, Logger: quiet}, def)
+	o := &flow.Options{Poll: time.Hour, Lease: time.Hour, Logger: quiet}
+	e, _ := runOn(t, struct{ workflow.Store }{w.store}, o, def) // without beats: the process of a slow run would beat
 	c := workflow.NewClient(e.Front())
-	syncs := int64(0) // that are too many
-	for _, n := range []int{1, 10, 10} {
-		settle(t, server)
-		synced, before, was := syncsOf(t, admin), counted(t, admin), server.Statements()
-		h, err := def.Start(t.Context(), c, n, nil)
-		if err == nil {
-			_, err = h.Result(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := server.Statements() - was; got != int64(n)+1 {
-			t.Errorf("a run of %d steps is %d statements: %s", n, got, since(t, admin, before))
-		}
-		settle(t, server) // the statistics are late
-		more := syncsOf(t, admin) - synced - int64(n) - 1
-		if syncs += more; more < 0 && synced >= 0 {
-			t.Errorf("a run of %d steps waits for the disk %d times", n, more+int64(n)+1)
+	for _, n := range []int{1, 10} {
+		// The server waits for its disk for itself too, and the engine looks at a run that is slow. One of so many runs
+		// meets neither.
+		var said []string
+		for exact := false; !exact; {
+			statements, syncs, text := runOf(t, server, admin, func() error {
+				h, err := def.Start(t.Context(), c, n, nil)
+				if err == nil {
+					_, err = h.Result(t.Context())
+				}
+				return err
+			})
+			want := int64(n) + 1
+			exact = statements == want && (syncs == want || syncs < 0)
+			said = append(said, fmt.Sprintf("%d, and waits for the disk %d times: %s", statements, syncs, text))
+			if statements < want || len(said) == 10 && !exact {
+				t.Fatalf("a run of %d steps is so many statements: %q", n, said)
+			}
 		}
 	}
-	if syncs > 3 { // now and then the server writes to its log for itself
-		t.Errorf("the server has waited for its disk %d times too often", syncs)
+}
+
+// runOf counts the statements of a run, and how often the server waits for its disk, or -1 if it does not count that.
+func runOf(t *testing.T, server *testenv.Server, p *pgxpool.Pool, run func() error) (n, syncs int64, text string) {
+	t.Helper()
+	settle(t, server)
+	synced, before, was := syncsOf(t, p), counted(t, p), server.Statements()
+	if err := run(); err != nil {
+		t.Fatal(err)
 	}
+	n, text = server.Statements()-was, since(t, p, before)
+	settle(t, server) // the statistics are late
+	if synced < 0 {
+		return n, -1, text
+	}
+	return n, syncsOf(t, p) - synced, text
 }
 
 // syncsOf returns how often a server has waited for its disk, or -1 if it does not count that there.
@@ -146,11 +160,16 @@ func (w *world) oneBeat(t *testing.T) {
 	}()
 	w.awaitBeats(t)
 	<-time.After(time.Second) // another would beat by now
+	began := time.Now()
 	one, before := w.onlyBeat(t)
-	<-time.After(5 * time.Second)
-	again, after := w.onlyBeat(t)
-	if one != again || after-before < 3 || after-before > 6 {
-		t.Errorf("%d beats in 5 s, of %s and %s", after-before, one, again)
+	again, after := one, before
+	for again == one && after < before+5 {
+		<-time.After(time.Second)
+		again, after = w.onlyBeat(t)
+	}
+	took := time.Since(began)
+	if one != again || after-before > int64(took/time.Second)+2 { // a beat without an answer is repeated soon
+		t.Errorf("%d beats in %v, of %s and %s", after-before, took, one, again)
 	}
 	r, err := c.Get(t.Context(), run.ID)
 	if err != nil || r.Owner != one {
@@ -187,10 +206,10 @@ func TestStatementsOfIdle(t *testing.T) {
 	w.run(t, w.chain(1))
 	w.judgeChains(t, w.start(t, 3))
 	settle(t, server)
-	before, was := counted(t, admin), server.Statements()
-	const windows = 2
-	<-time.After(windows * 30 * time.Second)
-	if n := server.Statements() - was; n > windows+1 { // an end of the time may be a statement
-		t.Errorf("%d statements in a minute: %s", n, since(t, admin, before))
+	before, was, began := counted(t, admin), server.Statements(), time.Now()
+	<-time.After(time.Minute)
+	n, took := server.Statements()-was, time.Since(began)
+	if n > int64(took/(30*time.Second))+1 { // an end of the time may be a statement
+		t.Errorf("%d statements in %v: %s", n, took, since(t, admin, before))
 	}
 }

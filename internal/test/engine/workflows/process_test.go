@@ -118,7 +118,7 @@ func (j job) do(ctx context.Context) error {
 		}()
 	}
 	if j.Serve {
-		return serve(ctx, engine, b)
+		return j.serve(ctx, engine, b)
 	}
 	return engine.Run(ctx)
 }
@@ -134,22 +134,27 @@ func obey(h *hook, stop func()) {
 func (j job) options() *flow.Options {
 	o := j.Site.options()
 	if j.Serve {
-		o.Grace = grace / 2
+		o.Grace = j.grace() / 2
 	}
 	return o
 }
 
-// grace is how long turns of a service go on at its end.
-const grace = 2 * time.Second
+// grace is how long turns of a service go on at its end: those that end have enough time.
+func (j job) grace() time.Duration {
+	if j.Turn == handedOff {
+		return 2 * time.Second
+	}
+	return time.Minute
+}
 
 // serve is the life of a process with a bot and an engine. What goes on at the end has less time as a step than as a
 // turn.
-func serve(ctx context.Context, engine *flow.Engine, b *bot) error {
+func (j job) serve(ctx context.Context, engine *flow.Engine, b *bot) error {
 	return turnhttp.Serve(ctx, turnhttp.Service{
 		Addr: "127.0.0.1:0", Handler: http.NotFoundHandler(), Logger: quiet,
 		Bots:       []turnhttp.Bot{b},
 		Background: []func(context.Context) error{engine.Run},
-		Timeouts:   turnhttp.Timeouts{Grace: grace},
+		Timeouts:   turnhttp.Timeouts{Grace: j.grace()},
 	})
 }
 

