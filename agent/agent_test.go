@@ -4,12 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/agent"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // A refusal, and a client that could not, are results for the model.
 func TestRefused(t *testing.T) {

@@ -151,7 +151,7 @@ func TestHTTPLies(t *testing.T) {
 				r.Body = io.NopCloser(bytes.NewReader(doc))
 				h.ServeHTTP(w, r)
 			}))
-			client := dial(t, s.URL, &mcp.Options{Timeout: 2 * time.Second})
+			client := dial(t, s.URL, &mcp.Options{Timeout: timeoutOf(c.want)})
 			_, err := run(t, t.Context(), client, "pay", `{"order":"A"}`)
 			judged(t, name, err, c.want)
 		})
@@ -218,10 +218,9 @@ func TestHTTPClient(t *testing.T) {
 		io.Copy(io.Discard, r.Body) //nolint:errcheck // a server that reads notices that the client is gone
 		<-r.Context().Done()
 	}))
-	began := time.Now()
 	_, err := mcp.HTTP(t.Context(), s.URL, &mcp.Options{StartTimeout: time.Second})
-	if err == nil || !strings.Contains(err.Error(), "in time") || time.Since(began) > 10*time.Second {
-		t.Errorf("%v after %v", err, time.Since(began))
+	if err == nil || !strings.Contains(err.Error(), "in time") {
+		t.Error(err)
 	}
 }
 

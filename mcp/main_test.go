@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/agent"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/mcp"
 )
 
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch role {
 	case "":
-		goleak.VerifyTestMain(m)
+		leaktest.Main(m)
 		return
 	case "shop":
 		err = serveShop()

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/migrations"
 )
@@ -255,7 +256,7 @@ func TestNewerSchema(t *testing.T) {
 }
 
 func TestNothingIsLeftRunning(t *testing.T) {
-	defer goleak.VerifyNone(t, append(testenv.Leaks(), goleak.IgnoreCurrent())...)
+	defer leaktest.None(t, append(testenv.Leaks(), goleak.IgnoreCurrent())...)
 	dsn := testenv.SQLite(t)
 	if err := upAtOnce(t.Context(), onSQLite, dsn, 5); err != nil {
 		t.Error(err)

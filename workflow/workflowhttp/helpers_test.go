@@ -16,13 +16,12 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"go.uber.org/goleak"
-
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/workflow"
 	"github.com/holdfast-go/holdfast/workflow/workflowhttp"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // secret is in errors and panics, and must not go out.
 const secret = "hunter2"

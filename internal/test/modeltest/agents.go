@@ -43,23 +43,27 @@ type (
 )
 
 // An agent asks again after a reply that was cut off, 429 and 529, and comes to its end. A reply that never ends is
-// given up.
+// given up, and on a slow machine another one too.
 func talks(t testing.TB, api API) {
-	var asked, paid atomic.Int32
+	var failed, paid atomic.Int32
 	frames := api.Frames(saying(call("c1", "refund", `{"order":"A"}`)))
-	answers := []Answer{
+	failures := []Answer{
 		{Frames: frames[:len(frames)-2], End: "cut"},
 		{Status: 429, Header: map[string]string{"Retry-After-Ms": "1"}, Body: api.Fault("rate_limit_error", "slow")},
 		{Frames: frames[:2], End: "hang"},
 		{Status: 529, Body: api.Fault("overloaded_error", "busy")},
-		{Frames: frames},
-		{Frames: api.Frames(saying(message.Text("All done.")))},
 	}
 	server := httptest.NewServer(api.Handler(func(a Asked) Answer {
 		if err := agent.Valid(a.Said, nil); err != nil {
 			t.Error(err)
 		}
-		return answers[min(int(asked.Add(1)), len(answers))-1]
+		switch n := int(failed.Add(1)); {
+		case n <= len(failures):
+			return failures[n-1]
+		case a.Said[len(a.Said)-1].Role == message.RoleUser:
+			return Answer{Frames: frames}
+		}
+		return Answer{Frames: api.Frames(saying(message.Text("All done.")))}
 	}))
 	defer server.Close()
 	m, err := api.New("m-1", server.URL, "k", nil)
@@ -67,7 +71,7 @@ func talks(t testing.TB, api API) {
 		t.Fatal(err)
 	}
 	a, err := agent.New(agent.Definition[none]{
-		Name: "shop", Model: m, ReplyTimeout: 300 * time.Millisecond, Retry: retry.Fixed(5, time.Millisecond),
+		Name: "shop", Model: m, ReplyTimeout: 300 * time.Millisecond, Retry: retry.Fixed(100, time.Millisecond),
 		Tools: []agent.Tool{agent.Effect[order, string]{
 			Name: "refund",
 			Run:  func(context.Context, string, order) (string, error) { paid.Add(1); return "paid", nil },
@@ -77,8 +81,8 @@ func talks(t testing.TB, api API) {
 		t.Fatal(err)
 	}
 	o, err := a.Say(t.Context(), "s", agent.Text("refund A"), nil)
-	if err != nil || o.Text != "All done." || o.Status != agent.Completed || paid.Load() != 1 || asked.Load() != 6 {
-		t.Errorf("%+v, %v; paid %d times, asked %d times", o, err, paid.Load(), asked.Load())
+	if err != nil || o.Text != "All done." || o.Status != agent.Completed || paid.Load() != 1 {
+		t.Errorf("%+v, %v; paid %d times", o, err, paid.Load())
 	}
 }
 

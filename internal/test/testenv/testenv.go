@@ -54,7 +54,7 @@ func exitOnSignal() {
 	os.Exit(128 + int(sig.(syscall.Signal)))
 }
 
-// Leaks are the goroutines of this package that run on after a test, for goleak.VerifyNone(t, testenv.Leaks()...). A
+// Leaks are the goroutines of this package that run on after a test, for leaktest.None(t, testenv.Leaks()...). A
 // connection of this package that once took 15 ms to write keeps a reader of pgx until it reads again. A pool that a
 // test leaves open is found all the same, by the goroutine that checks its connections.
 func Leaks() []goleak.Option {

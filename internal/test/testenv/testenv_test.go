@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
-	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
@@ -176,5 +176,5 @@ func TestSkipsWithoutServers(t *testing.T) {
 func TestLeaks(t *testing.T) {
 	testenv.Postgres(t).Close()
 	testenv.StartRedis(t, nil)
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }

@@ -11,11 +11,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/migrations"
@@ -202,7 +202,7 @@ func tillSites(t *testing.T, test func(*testing.T, site)) {
 		tests[name] = func(t *testing.T) { test(t, build(t)) }
 	}
 	together(t, tests)
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // onPgBouncer is behind PgBouncer in transaction mode.
@@ -359,7 +359,7 @@ func TestTxProcessStopped(t *testing.T) {
 		}
 	}
 	together(t, tests)
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // endTransactions ends the sessions that have written in the table of the application, as

@@ -5,9 +5,8 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -21,7 +20,7 @@ func TestProcesses(t *testing.T) {
 		"poison":             poison,
 		"cost":               cost,
 	})
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // 20 processes boot at once on 200 orphans. Each run starts once. With stores other than PostgreSQL there are fewer,
@@ -66,7 +65,7 @@ func TestBootTogether(t *testing.T) {
 			w.wantStarts(t, session, "hello", 2)
 		}
 	})
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // Inputs come while a drain is under way: for sessions whose turn has crashed, and for others. The crashed turn settles
@@ -110,7 +109,7 @@ func TestLiveTraffic(t *testing.T) {
 			}
 		}
 	})
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // A session whose first turn crashed has no settled turn. A drain still finds its run.

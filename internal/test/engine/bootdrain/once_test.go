@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -153,7 +152,7 @@ func ledgerSites(t *testing.T, test func(*testing.T, site)) {
 			test(t, s)
 		}
 	})
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // sessionsAt returns the sessions whose effects come to a point.

@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -65,7 +64,7 @@ func TestOneBeatOfAProcess(t *testing.T) {
 			wantTurns(t, caller, session, "hello")
 		}
 	})
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // onlyBeat returns the only process that beats, and its number.

@@ -13,11 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/migrations"
@@ -79,7 +78,7 @@ func TestTakeover(t *testing.T) {
 			wantTurns(t, caller, session, texts...)
 		}
 	})
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // Whenever a process dies between two beats and two passes of the watch, its turn is taken up after five seconds and
@@ -198,7 +197,7 @@ func TestTakeoverOfManyKilled(t *testing.T) {
 		}
 		t.Run(c.String(), func(t *testing.T) { c.killed(t) })
 	}
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 func (c takeover) killed(t *testing.T) {
@@ -294,7 +293,7 @@ func TestStoppedForAMoment(t *testing.T) {
 			t.Errorf("each of %d was taken over", tries)
 		}
 	})
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // stopForAMoment reports whether the process still owned its session when it was told to hand the run off.

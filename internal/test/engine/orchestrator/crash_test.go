@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/internal/test/engine/enginetest"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -30,7 +29,7 @@ func TestCrashEverywhere(t *testing.T) {
 			crash(t, stores, scenarios)
 		}
 	})
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // crash compares the number of points with that of the stores that ran before.

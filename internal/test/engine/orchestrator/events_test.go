@@ -16,8 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/message"
@@ -293,7 +292,7 @@ func TestHandlers(t *testing.T) {
 	if len(events.kinds()) != n {
 		t.Error("called after it was unsubscribed")
 	}
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // If the reader of a stream stops or waits, the stream's turn goes on and settles. No goroutine stays behind.
@@ -356,7 +355,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, res, err)
 		}
 	}
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // A stream that waits for its session ends when its context does.
@@ -379,5 +378,5 @@ func TestStreamCancelled(t *testing.T) {
 	cancel()
 	_, err = first.Result()
 	wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled)
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }

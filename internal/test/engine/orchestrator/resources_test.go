@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/test/bubble"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
 )
@@ -197,7 +198,7 @@ func TestUnreadStream(t *testing.T) {
 	if raceDetector {
 		tokens = 200_000 // which still are more than 1 MiB
 	}
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer leaktest.None(t, goleak.IgnoreCurrent())
 	bot := newWorld().start(t, talking(tokens), Options{})
 	before := reachable()
 	st := bot.Stream(t.Context(), "s", Input{Text: "a"}, nil)

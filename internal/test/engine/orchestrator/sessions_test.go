@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -59,7 +58,7 @@ func TestManySessions(t *testing.T) {
 	bot := w.start(t, steps(nil), Options{})
 	before := runtime.NumGoroutine()
 	visitAll(t, bot, 0, n, 2)
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 	// goleak leaves out what testenv names. One such goroutine for each session would be a leak too. A few more
 	// are none: the runtime counts its own while they run finalizers.
 	if more := runtime.NumGoroutine() - before; more > n/100 {
@@ -209,7 +208,7 @@ func TestManyCallers(t *testing.T) {
 	if settled.Load() != callers/2 || left.Load() != callers/2 {
 		t.Errorf("%d settled, %d left", settled.Load(), left.Load())
 	}
-	goleak.VerifyNone(t, testenv.Leaks()...)
+	leaktest.None(t, testenv.Leaks()...)
 }
 
 // A nest is bots that call one another: an input "b c" to a says "a", and passes "c" on to b.

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/store"
@@ -169,7 +170,7 @@ func TestNoGoroutineLeft(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Error(err)
 			}
-			goleak.VerifyNone(t, append(testenv.Leaks(), before)...)
+			leaktest.None(t, append(testenv.Leaks(), before)...)
 		})
 	}
 }
