@@ -186,7 +186,9 @@ func TestTimeout(t *testing.T) {
 	for !strings.Contains(err.Error(), "no answer within 3s") && time.Now().Before(until) { // it starts slowly
 		_, err = run(t, t.Context(), c, "ok", `{}`)
 	}
-	judged(t, "started again", err, "no answer within 3s")
+	if !strings.Contains(err.Error(), "no answer within 3s") {
+		t.Error(err)
+	}
 	if second := says.await(t, "pid"); second == first {
 		t.Error("it was not started again")
 	}

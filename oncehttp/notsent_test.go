@@ -17,16 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// closedPort returns the address of a port that refuses connections.
-func closedPort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
+// closedPort is the address of a port that refuses connections.
+const closedPort = "127.0.0.1:1"
 
 // breaks is a server that reads the request and closes the connection.
 func breaks(t testing.TB) string {
@@ -81,12 +73,12 @@ func TestNotSent(t *testing.T) {
 			base func(*http.Transport) http.RoundTripper
 			want bool
 		}{
-			"a port that refuses":    {url: func(t testing.TB) string { return "http://" + closedPort(t) }, want: true},
+			"a port that refuses":    {url: func(testing.TB) string { return "http://" + closedPort }, want: true},
 			"a name that nobody has": {url: func(testing.TB) string { return "http://nobody.invalid" }, want: true},
 			"a proxy that refuses": {
 				url: func(testing.TB) string { return "http://nobody.invalid" },
 				base: func(base *http.Transport) http.RoundTripper {
-					base.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: closedPort(t)})
+					base.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: closedPort})
 					return base
 				},
 				want: true,
@@ -94,13 +86,13 @@ func TestNotSent(t *testing.T) {
 			"a server that reads and closes": {url: breaks},
 			"a repeat that is refused":       {url: func(t testing.TB) string { u, _ := dies(t); return u }, warm: true},
 			"a redirect to a port that refuses": {url: func(t testing.TB) string {
-				to := "http://" + closedPort(t)
+				to := "http://" + closedPort
 				s := httptest.NewServer(http.RedirectHandler(to, http.StatusSeeOther))
 				t.Cleanup(s.Close)
 				return s.URL
 			}},
 			"a client that says nothing of its connections": {
-				url: func(t testing.TB) string { return "http://" + closedPort(t) },
+				url: func(testing.TB) string { return "http://" + closedPort },
 				base: func(base *http.Transport) http.RoundTripper {
 					return tripper(func(r *http.Request) (*http.Response, error) {
 						return base.RoundTrip(r.Clone(context.Background()))
@@ -155,7 +147,7 @@ func TestRepeatIsRefused(t *testing.T) {
 func TestNotSentIsNetError(t *testing.T) {
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 1}).DialContext}
 	defer transport.CloseIdleConnections()
-	err := post(t.Context(), &http.Client{Transport: oncehttp.NotSent(transport)}, "http://"+closedPort(t))
+	err := post(t.Context(), &http.Client{Transport: oncehttp.NotSent(transport)}, "http://"+closedPort)
 	of, ok := errors.AsType[*url.Error](err)
 	if !ok || !of.Timeout() || !ledger.IsNotDone(err) {
 		t.Errorf("%v", err)
@@ -169,7 +161,7 @@ func TestEffectOfServiceThatIsDown(t *testing.T) {
 		url     string
 		doubted bool
 	}{
-		"down": {"http://" + closedPort(t), false},
+		"down": {"http://" + closedPort, false},
 		"dies": {breaks(t), true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -44,14 +45,7 @@ type program struct {
 
 func newProgram(t *testing.T) *program {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p := &program{t: t, dir: t.TempDir(), addr: l.Addr().String(), more: make(chan struct{})}
+	p := &program{t: t, dir: t.TempDir(), addr: freeAddr(t), more: make(chan struct{})}
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
@@ -60,6 +54,21 @@ func newProgram(t *testing.T) *program {
 	})
 	p.start()
 	return p
+}
+
+// freeAddr returns an address that nothing listens on. Its port is below those that clients get: none takes it while
+// the program is down.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 30000+rand.IntN(2000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // Write keeps what the program says.

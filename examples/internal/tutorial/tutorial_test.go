@@ -1,6 +1,8 @@
 package tutorial
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -34,17 +36,19 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
-// freeAddr returns an address that nothing listens on.
+// freeAddr returns an address that nothing listens on. Its port is below those that clients get: none takes it while
+// the program is down.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprint("127.0.0.1:", 30000+rand.IntN(2000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // follow does what a section says.
