@@ -21,7 +21,7 @@ func TestDeploys(t *testing.T) {
 		each = 110
 	}
 	sites(t, func(t *testing.T, s site, w opened) {
-		d := &deploys{t: t, site: s, stores: w, known: make(map[string]*talked)}
+		d := &deploys{t: t, site: s, stores: w, known: make(map[string]*talked), rng: rand.New(rand.NewPCG(1, 0))}
 		turns := 0
 		for _, phase := range [][]string{
 			{oldest},
@@ -55,6 +55,7 @@ type deploys struct {
 	// known has the facts that each session has to know.
 	known map[string]*talked
 
+	rng                             *rand.Rand // the same in each run: enough happens
 	requests                        int
 	members, intents, kills, drains int
 }
@@ -74,7 +75,7 @@ func (d *deploys) play(phase []string, turns int) int {
 		other := phase[(i+1)%len(phase)]
 		d.requests++
 		// A session that is noted in never fits the oldest definition again: most are not.
-		session := rand.N(24)
+		session := d.rng.IntN(24)
 		text := fmt.Sprint("say ", d.requests)
 		if session%3 == 0 {
 			text = fmt.Sprint("note ", d.requests)

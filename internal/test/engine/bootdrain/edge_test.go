@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/internal/test/bubble"
 )
 
 // A run that takes long does not keep the watch from other runs.
@@ -78,9 +78,9 @@ func TestWatchIsBounded(t *testing.T) {
 		bot.recover = func(ctx context.Context, _ string) { <-ctx.Done() }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		before := runtime.NumGoroutine()
+		before := bubble.Goroutines(t)
 		time.AfterFunc(30*time.Second, func() {
-			if n := runtime.NumGoroutine() - before; n > 100 {
+			if n := bubble.Goroutines(t) - before; n > 100 {
 				t.Errorf("%d goroutines for %d runs", n, runs)
 			}
 			cancel()

@@ -51,6 +51,8 @@ type site struct {
 	Defaults bool
 	// TTL is Limits.LeaseTTL. 0 means that of limits.
 	TTL time.Duration
+	// DeadAfter is Limits.DeadAfter.
+	DeadAfter time.Duration
 	// Conns is how many connections to PostgreSQL a process has. 0 means 2, because many processes share the server.
 	Conns int32
 	// Locker is "redis" or "postgres"; "" means none.
@@ -75,6 +77,7 @@ func (s site) open(ctx context.Context) (w opened, err error) {
 	if s.Defaults {
 		w.limits = orchestrator.Limits{}
 	}
+	w.limits.DeadAfter = s.DeadAfter
 	if s.TTL > 0 {
 		w.limits.LeaseTTL, w.limits.SettleTimeout = s.TTL, s.TTL
 	}

@@ -24,20 +24,21 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// The goals for a quiet machine. HOLDFAST_SOAK=1 asserts them. On a busy machine a takeover takes longer, but not as
-// long as a lease.
+// The goals for a quiet machine. HOLDFAST_SOAK=1 asserts them.
 const (
 	takeoverMedian  = 5 * time.Second
 	takeoverLongest = 7 * time.Second
-	takeoverBusy    = 25 * time.Second
 )
 
-// With default options, the run of a process that is killed is taken up within seconds by another process that watches,
-// though its lease lasts longer. A caller who comes right after the kill is served.
+// longLease is longer than the patience of a test: what is taken over before is taken from a process that is silent.
+const longLease = 30 * time.Minute
+
+// The run of a process that is killed is taken up within seconds by another process that watches, though its lease
+// lasts longer. A caller who comes right after the kill is served.
 func TestTakeover(t *testing.T) {
 	const victims = 8
 	sites(t, func(t *testing.T, s site, _ opened) {
-		s.Defaults, s.Conns = true, 4
+		s.Defaults, s.Conns, s.TTL = true, 4, longLease
 		w := openSite(t, s)
 		watching := newWatching(t, nil, w, w)
 		sessions := names("v", victims)
@@ -63,9 +64,7 @@ func TestTakeover(t *testing.T) {
 		slices.Sort(took)
 		median, longest := took[len(took)/2], took[len(took)-1]
 		t.Logf("taken up after %v, longest %v; a caller was served after %v", median, longest, served)
-		if longest = max(longest, served); longest > takeoverBusy {
-			t.Errorf("a session was free after %v", longest)
-		}
+		longest = max(longest, served)
 		if soak() && (median > takeoverMedian || longest > takeoverLongest) {
 			t.Errorf("median %v, longest %v; want %v and %v", median, longest, takeoverMedian, takeoverLongest)
 		}
@@ -151,14 +150,14 @@ var takeovers = []takeover{{200, 2, 7 * time.Second}, {1000, 10, 10 * time.Secon
 
 func (c takeover) String() string { return fmt.Sprintf("%d turns, %d watchers", c.turns, c.watchers) }
 
-// judge logs when the turns were taken up, and checks the goal.
-func (c takeover) judge(t *testing.T, took []time.Duration, goal time.Duration) {
+// judge logs when the turns were taken up, and checks the goal of a machine that is quiet.
+func (c takeover) judge(t *testing.T, took []time.Duration, quiet bool) {
 	t.Helper()
 	slices.Sort(took)
 	of := func(percent int) time.Duration { return took[len(took)*percent/100].Round(time.Millisecond) }
 	t.Logf("%v: taken up after %v, p99 %v, longest %v", c, of(50), of(99), took[len(took)-1])
-	if p99 := of(99); p99 > goal || len(took) != c.turns {
-		t.Errorf("%d taken up, p99 %v; want %v", len(took), p99, goal)
+	if p99 := of(99); quiet && p99 > c.within || len(took) != c.turns {
+		t.Errorf("%d taken up, p99 %v; want %v", len(took), p99, c.within)
 	}
 }
 
@@ -181,7 +180,7 @@ func TestTakeoverOfMany(t *testing.T) {
 					for i := range took {
 						took[i] -= long
 					}
-					c.judge(t, took, c.within)
+					c.judge(t, took, true)
 				})
 			}
 		})
@@ -202,7 +201,7 @@ func TestTakeoverOfManyKilled(t *testing.T) {
 
 func (c takeover) killed(t *testing.T) {
 	s := onPostgres(t)
-	s.Effects, s.Defaults, s.Conns = os.DevNull, true, 4
+	s.Effects, s.Defaults, s.Conns, s.TTL = os.DevNull, true, 4, longLease
 	var watchers []opened
 	for range c.watchers {
 		watchers = append(watchers, openSite(t, s))
@@ -256,14 +255,7 @@ func (c takeover) killed(t *testing.T) {
 	stop()
 	callers.Wait()
 	t.Logf("beside %d calls, of which the longest took %v", calls.Load(), time.Duration(longest.Load()))
-	goal := takeoverBusy
-	if soak() {
-		goal = c.within
-	}
-	c.judge(t, took, goal)
-	if slowest := time.Duration(longest.Load()); slowest > takeoverBusy {
-		t.Errorf("a caller was served after %v", slowest)
-	}
+	c.judge(t, took, soak())
 	close(all)
 	ends := make(map[string]time.Time)
 	for _, session := range sessions {
@@ -278,26 +270,18 @@ func (c takeover) killed(t *testing.T) {
 }
 
 // A process is stopped for three seconds, as a busy host does, while another process watches. Its turns go on
-// afterwards, and are not taken over. On a busy machine, one of three has to be that lucky; none is lost or doubled.
+// afterwards, and are not taken over.
 func TestStoppedForAMoment(t *testing.T) {
-	const tries = 3
 	sites(t, func(t *testing.T, s site, _ opened) {
-		s.Defaults, s.Conns = true, 4
+		s.Defaults, s.Conns, s.DeadAfter, s.TTL = true, 4, time.Minute, longLease
 		w := openSite(t, s)
-		watching := newWatching(t, nil, w)
-		kept := false
-		for try := 0; try < tries && !kept; try++ {
-			kept = stopForAMoment(t, s, w, watching, fmt.Sprint("s ", try))
-		}
-		if !kept {
-			t.Errorf("each of %d was taken over", tries)
-		}
+		stopForAMoment(t, s, w, newWatching(t, nil, w), "s")
 	})
 	leaktest.None(t, testenv.Leaks()...)
 }
 
-// stopForAMoment reports whether the process still owned its session when it was told to hand the run off.
-func stopForAMoment(t *testing.T, s site, w opened, watching *watching, session string) (kept bool) {
+// stopForAMoment checks that the process still owns its session when it is told to hand the run off.
+func stopForAMoment(t *testing.T, s site, w opened, watching *watching, session string) {
 	t.Helper()
 	p := job{Do: execute, Site: s, Body: wait, Sessions: []string{session}, Text: "hello"}.start(t)
 	p.hear(inFlight)
@@ -312,17 +296,16 @@ func stopForAMoment(t *testing.T, s site, w opened, watching *watching, session 
 		<-time.After(step.lasts)
 	}
 	p.goOn()
-	kept = p.out.Scan() && p.out.Text() == left
-	err := p.cmd.Wait()
+	p.hear(left)
+	p.exit()
 	watching.settled(t, map[string]time.Time{session: time.Now()}, session)
 	wantTurns(t, w.start(t, nil), session, "hello")
-	return kept && err == nil
 }
 
 // While a process owns sessions it sends one statement a second for its beats, however many sessions it owns.
 func TestBeatsAreFew(t *testing.T) {
 	t.Parallel()
-	const sessions, seconds = 20, 5
+	const sessions = 20
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
 	migrated(t, "pgx", server.URL, migrations.Postgres)
 	w := openSite(t, site{Postgres: server.URL, Effects: os.DevNull, Defaults: true, Conns: 4})
@@ -343,14 +326,17 @@ func TestBeatsAreFew(t *testing.T) {
 	}
 	<-time.After(2 * time.Second) // it beats
 	before, began := server.Statements(), time.Now()
-	<-time.After(seconds * time.Second)
-	sent, most := server.Statements()-before, int64(time.Since(began)/time.Second)+2 // one may renew the leases
+	sent, took := int64(0), time.Duration(0)
+	for took < 5*time.Second || sent == 0 {
+		<-time.After(time.Second)
+		sent, took = server.Statements()-before, time.Since(began)
+	}
 	close(goOn)
 	turns.Wait()
-	if sent < 1 || sent > most {
-		t.Errorf("%d statements in %d s, want at most %d", sent, seconds, most)
+	if most := int64(took/time.Second) + 2; sent > most { // one may renew the leases
+		t.Errorf("%d statements in %v, want at most %d", sent, took, most)
 	}
-	t.Logf("%d statements in %v for %d sessions", sent, time.Since(began), sessions)
+	t.Logf("%d statements in %v for %d sessions", sent, took, sessions)
 }
 
 // wantBeating waits until the store knows of n processes that beat.

@@ -141,13 +141,25 @@ func (v vendor) pay(ctx context.Context, key, mode string, honours bool) (string
 	if honours {
 		values.Set("honours", "yes")
 	}
-	if mode == slowly {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, 100*time.Millisecond)
-		defer cancel()
+	if _, paid, _ := v.find(ctx, key); mode == slowly && !paid {
+		return v.payAndLeave(ctx, key, values)
 	}
 	receipt, _, err := v.ask(ctx, http.MethodPost, "/pay", values)
 	return receipt, err
+}
+
+// payAndLeave pays, and does not wait for the receipt.
+func (v vendor) payAndLeave(ctx context.Context, key string, values url.Values) (string, error) {
+	asking, leave := context.WithCancel(ctx)
+	defer leave()
+	go func() {
+		defer leave()
+		for paid := false; !paid && asking.Err() == nil; {
+			_, paid, _ = v.find(asking, key)
+		}
+	}()
+	_, _, err := v.ask(asking, http.MethodPost, "/pay", values)
+	return "", errors.Join(err, context.DeadlineExceeded)
 }
 
 func (v vendor) find(ctx context.Context, key string) (receipt string, landed bool, err error) {
