@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -100,24 +101,26 @@ func TestLateAndLeft(t *testing.T) {
 
 // If an owner has lost the session, its hook gets the error.
 func TestDeliverOfLost(t *testing.T) {
-	w := newWorld()
-	d := echo()
-	var took time.Duration
-	d.Deliver = func(ctx context.Context, _ *Result) error {
-		steal(t, w, "echo")
-		start := time.Now()
-		<-ctx.Done()
-		took = time.Since(start)
-		return ctx.Err()
-	}
-	bot := w.start(t, d, Options{Limits: orchestrator.Limits{
-		LeaseTTL:      60 * time.Millisecond,
-		SettleTimeout: 2 * time.Second,
-	}})
-	execute(t, bot, Input{Text: "a"})
-	if took > time.Second {
-		t.Errorf("told after %v, with a lease of 60 ms", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		d := echo()
+		var took time.Duration
+		d.Deliver = func(ctx context.Context, _ *Result) error {
+			steal(t, w, "echo")
+			start := time.Now()
+			<-ctx.Done()
+			took = time.Since(start)
+			return ctx.Err()
+		}
+		bot := w.start(t, d, Options{Limits: orchestrator.Limits{
+			LeaseTTL:      time.Minute,
+			SettleTimeout: time.Hour,
+		}})
+		execute(t, bot, Input{Text: "a"})
+		if took > time.Minute {
+			t.Errorf("told after %v, with a lease of a minute", took)
+		}
+	})
 }
 
 // The span of a turn that gives way is ended too.

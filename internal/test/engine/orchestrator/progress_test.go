@@ -277,27 +277,6 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// A handler of Subscribe that hangs delays no turn. It keeps one goroutine and a bounded number of events.
-func TestHungSubscriber(t *testing.T) {
-	w := newWorld()
-	bot := w.start(t, echo(), Options{KeepSnapshots: 1})
-	release := make(chan struct{})
-	defer close(release)
-	unsubscribe := bot.Subscribe(func(Event) { <-release })
-	defer unsubscribe()
-	execute(t, bot, Input{Text: "first"}) // it waits a moment, and learns
-	before, start := runtime.NumGoroutine(), time.Now()
-	for range 500 {
-		execute(t, bot, Input{Text: "a"})
-	}
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("500 turns took %v", took)
-	}
-	if more := runtime.NumGoroutine() - before; more > 20 {
-		t.Errorf("%d goroutines are left", more)
-	}
-}
-
 // An owner that loses its session while it begins a run again does not begin the run.
 func TestRenewedFenceIsLost(t *testing.T) {
 	stages(t, func(s *stage) {

@@ -361,7 +361,7 @@ func TestOnceStatementsOfTakeover(t *testing.T) {
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
-	const ttl = 2500 * time.Millisecond // enough on a slow machine
+	const ttl = 6 * time.Second // enough on a slow machine
 	renewed := make(chan struct{}, 100)
 	f.checkpoints = faulttest.Checkpoints(f.checkpoints, faulttest.On(
 		func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
