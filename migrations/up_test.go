@@ -147,12 +147,8 @@ func TestUpWaits(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		start := time.Now()
 		if err := migrations.Up(ctx, db, sys.dialect); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("while it waited: %v", err)
-		}
-		if d := time.Since(start); d > 3*time.Second {
-			t.Errorf("it waited for %v", d)
 		}
 
 		done := make(chan error)

@@ -47,7 +47,7 @@ func dividedContract() suite.Clauses[DividedStore] {
 
 // Bounds of the calls while a part is away. A node that does not answer may cost a listing some seconds.
 const (
-	renewWithin = 2 * time.Second
+	renewWithin = 4 * time.Second
 	listWithin  = 30 * time.Second
 )
 

@@ -268,7 +268,7 @@ func oneTransaction(context.Context) error { return errAway }
 // waitsOn waits for the part that is away, although ctx ends.
 func waitsOn(ctx context.Context) error {
 	<-ctx.Done()
-	time.Sleep(3 * time.Second)
+	time.Sleep(5 * time.Second)
 	return nil
 }
 

@@ -109,7 +109,7 @@ func program(ctx context.Context, url string) error {
 		Name: botName, Intents: orchestrator.Intents[state]{"say": {Run: say}}, Deliver: deliver,
 	}, pgcheckpoint.New(pool, nil), &orchestrator.Options{
 		Snapshots: pgsnapshot.New(pool, nil), Ledger: pgledger.New(pool, nil),
-		Limits: orchestrator.Limits{Attempts: 1, SettleTimeout: time.Second},
+		Limits: orchestrator.Limits{Attempts: 1, SettleTimeout: 5 * time.Second},
 	})
 	if err != nil {
 		return err
@@ -147,9 +147,14 @@ func routes(bot *orchestrator.Orchestrator[state]) http.Handler {
 		call := &orchestrator.CallOptions{}
 		switch text {
 		case left:
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
-			defer cancel()
+			var leave context.CancelFunc
+			ctx, leave = context.WithCancel(ctx)
+			defer leave()
+			call.OnEvent = func(e orchestrator.Event) {
+				if e.Kind == orchestrator.IntentStarted {
+					leave()
+				}
+			}
 		case noise:
 			hang := make(chan struct{})
 			defer close(hang)

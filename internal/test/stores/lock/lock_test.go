@@ -213,7 +213,7 @@ func TestThousand(t *testing.T) { // not parallel: it counts goroutines
 		goroutines, statements int
 	}{
 		"postgres": {busyTTL, 0, 20, 10}, // the pool has some goroutines
-		"redis":    {3 * time.Second, 4 * time.Second, 200, 0},
+		"redis":    {busyTTL, busyTTL * 5 / 4, 200, 0},
 	} {
 		t.Run(database, func(t *testing.T) {
 			p := privates[database](t, c.ttl)
@@ -283,12 +283,13 @@ func wantHeld(t *testing.T, l lock.Locker) {
 	}
 }
 
-// wantLost waits for the end of a lock that the server cannot have renewed since.
+// wantLost waits for the end of a lock that the server cannot have renewed since. That it ends in time is what tests of
+// the keeper say: here the machine may stand still.
 func wantLost(t *testing.T, held context.Context, since time.Time, ttl time.Duration) {
 	t.Helper()
 	<-held.Done()
-	if took := time.Since(since); !errors.Is(context.Cause(held), lock.ErrLost) || took > ttl {
-		t.Errorf("held ended after %v with %v", took, context.Cause(held))
+	if t.Logf("held ended after %v of %v", time.Since(since), ttl); !errors.Is(context.Cause(held), lock.ErrLost) {
+		t.Errorf("held ended with %v", context.Cause(held))
 	}
 }
 

