@@ -130,7 +130,7 @@ func reader(t *testing.T, addr net.Addr) net.Conn {
 // wait waits until ok, and fails after a while.
 func wait(t *testing.T, ok func() bool) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-late:

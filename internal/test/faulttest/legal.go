@@ -95,7 +95,8 @@ func together[C, R any](
 }
 
 // legal records n histories. If no order of the calls explains the replies, the test fails and prints the seed and the
-// calls of the first such history. They prove nothing if no call met what it must meet.
+// calls of the first such history. One that is undecided after a minute proves nothing. They prove nothing if no call
+// met what it must meet: then it records more.
 func legal[C, R any](
 	t *testing.T, n int, spec porcupine.Model, record func(ctx context.Context, seed uint64) []porcupine.Operation,
 	meets func(C, R) bool, never string,
@@ -103,14 +104,14 @@ func legal[C, R any](
 	t.Helper()
 	seed := rand.Uint64()
 	calls, met := 0, false
-	for i := range n {
+	for i := 0; i < n || !met && i < 100*n; i++ {
 		h := record(t.Context(), seed+uint64(i))
 		calls += len(h)
 		met = met || slices.ContainsFunc(h, func(op porcupine.Operation) bool {
 			return op.Output != nil && meets(op.Input.(C), op.Output.(R))
 		})
-		if result := porcupine.CheckOperationsTimeout(spec, h, time.Minute); result != porcupine.Ok {
-			t.Fatalf("history of seed %d is %v:\n%s", seed+uint64(i), result, listing(spec, h))
+		if porcupine.CheckOperationsTimeout(spec, h, time.Minute) == porcupine.Illegal {
+			t.Fatalf("history of seed %d is illegal:\n%s", seed+uint64(i), listing(spec, h))
 		}
 	}
 	if !met {
