@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime"
+
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/test/bubble"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/workflow"
 	"github.com/holdfast-go/holdfast/workflow/flow"
@@ -355,7 +356,7 @@ func TestManyWaits(t *testing.T) {
 			return flow.Wait[int](r, "go", flow.Timeout(48*time.Hour))
 		}))
 		time.Sleep(time.Second)
-		goroutines := runtime.NumGoroutine()
+		goroutines := bubble.Goroutines(w.T)
 		const n = 10_000
 		runs, ids := make([]workflow.NewRun, n), make([]string, n)
 		for i := range ids {
@@ -366,7 +367,7 @@ func TestManyWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if more := runtime.NumGoroutine() - goroutines; more > 5 {
+		if more := bubble.Goroutines(w.T) - goroutines; more > 5 {
 			t.Errorf("%d goroutines more", more)
 		}
 		ids = ids[n-100:]

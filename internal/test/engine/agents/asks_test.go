@@ -194,6 +194,6 @@ func (p *play) finishes(ctx context.Context, a *agent.Agent[none]) error {
 		if held, err := p.tends(ctx, a); err != nil || held == 0 {
 			return err
 		}
-		<-time.After(deadAfter / 2)
+		<-time.After(p.deadAfter() / 2)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,22 +77,17 @@ func TestTurnCosts(t *testing.T) {
 			if name == "another process" {
 				a = counted(t, db, c.tool)
 			}
-			before := flushes(t, p)
-			least := int64(math.MaxInt64) // the process beats once a second besides
+			var statements, commits []int64
 			for i := range turns {
-				was := server.Statements()
+				before, was := flushes(t, p), server.Statements()
 				if err := say(fmt.Sprint(name, i), c.now); err != nil {
 					t.Fatal(err)
 				}
-				least = min(least, server.Statements()-was)
+				statements = append(statements, server.Statements()-was)
+				commits = append(commits, flushes(t, p)-before)
 			}
-			if least != c.statements {
-				t.Errorf("a turn is %d statements, want %d", least, c.statements)
-			}
-			syncs := flushes(t, p) - before
-			if more := syncs - turns*c.commits; before >= 0 && (more < 0 || more > 3) { // the server flushes for itself
-				t.Errorf("%d turns are %d commits, want %d", turns, syncs, turns*c.commits)
-			}
+			wantCosts(t, "statements", statements, c.statements)
+			wantCommits(t, commits, c.commits)
 		})
 	}
 }
@@ -107,7 +103,10 @@ func countedBy(t *testing.T, db *postgres.DB, tool agent.Tool, model agent.Model
 		Name: "support", Model: model, Tools: []agent.Tool{tool},
 	}, agent.Stores{
 		Checkpoints: db.Checkpoints(), Snapshots: db.Snapshots(), Transcript: db.Transcripts(), Ledger: db.Ledger(),
-	}, &orchestrator.Options{Logger: slog.New(slog.DiscardHandler)})
+	}, &orchestrator.Options{
+		Logger: slog.New(slog.DiscardHandler),
+		Limits: orchestrator.Limits{DeadAfter: -1}, // each process beats once a second, whatever there is to do
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +116,30 @@ func countedBy(t *testing.T, db *postgres.DB, tool agent.Tool, model agent.Model
 		}
 	})
 	return a
+}
+
+// wantCosts checks what turns have cost that are alike: none is cheaper, and one is not dearer. One that takes long
+// renews its lease besides.
+func wantCosts(t *testing.T, what string, got []int64, want int64) {
+	t.Helper()
+	if least := slices.Min(got); least != want {
+		t.Errorf("a turn is %d %s, want %d: %d", least, what, want, got)
+	}
+}
+
+// wantCommits checks how often the server has waited for its disk in turns that are alike. Now and then it does so for
+// itself, before a commit or besides.
+func wantCommits(t *testing.T, got []int64, want int64) {
+	t.Helper()
+	fewer := 0
+	for _, n := range got {
+		if n < want {
+			fewer++
+		}
+	}
+	if slices.Max(got) > 0 && (fewer > len(got)/2 || !slices.Contains(got, want)) {
+		t.Errorf("a turn is so many commits, want %d: %d", want, got)
+	}
 }
 
 // flushes returns how often a server has waited for its disk, or -1 if it does not count that there. A connection tells
@@ -172,27 +195,23 @@ func TestAnswerCosts(t *testing.T) {
 				return looksUp(ctx, r, emit)
 			}
 			a := countedBy(t, db, c.tool, model)
-			const turns = 5
+			const turns = 8
 			for i := range turns {
 				o, err := a.Say(t.Context(), fmt.Sprint(name, i), agent.Text("x"), nil)
 				if err != nil || o.Status != agent.Paused {
 					t.Fatalf("%+v, %v", o, err)
 				}
 			}
-			least, syncs := int64(math.MaxInt64), int64(0) // the process beats once a second besides
+			var statements, commits []int64
 			for i := range turns {
-				statements, commits := untilAsked(t, server, p, asked, func() error {
+				n, syncs := untilAsked(t, server, p, asked, func() error {
 					_, err := a.Answer(t.Context(), fmt.Sprint(name, i), "c", c.answer)
 					return err
 				})
-				least, syncs = min(least, statements), syncs+commits
+				statements, commits = append(statements, n), append(commits, syncs)
 			}
-			if least != c.statements {
-				t.Errorf("the model is asked after %d statements, want %d", least, c.statements)
-			}
-			if more := syncs - turns*c.commits; syncs > 0 && (more < 0 || more > 3) { // the server flushes for itself
-				t.Errorf("%d turns are %d commits, want %d", turns, syncs, turns*c.commits)
-			}
+			wantCosts(t, "statements until the model is asked", statements, c.statements)
+			wantCommits(t, commits, c.commits)
 		})
 	}
 }
@@ -240,7 +259,7 @@ func TestBranchCosts(t *testing.T) {
 		if _, err := a.Import(t.Context(), from, said, struct{}{}, agent.Labels{}); err != nil {
 			t.Fatal(err)
 		}
-		least = math.MaxInt64 // the process beats once a second besides
+		least = math.MaxInt64 // a process that is slow renews its lease besides
 		for i := range 5 {
 			before := server.Statements()
 			if err := a.Branch(t.Context(), from, 1, fmt.Sprint(from, " branch ", i)); err != nil {

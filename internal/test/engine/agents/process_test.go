@@ -82,7 +82,7 @@ func (p *play) kill(t *testing.T) (lost int, struck bool) {
 }
 
 // patience is for how long a session may take to come to its end.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // drive does what a client does until the session has come to its end: it repeats. A person approves, and looks into
 // the books of vendors.

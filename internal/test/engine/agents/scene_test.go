@@ -93,8 +93,13 @@ func (p *play) charge(h *hook, vendor string, class ledger.Class, key string) {
 	})
 }
 
-// deadAfter is how long a process is silent until it counts as dead.
-const deadAfter = 500 * time.Millisecond
+// deadAfter is how long a process is silent until it counts as dead. Where several live, none is so slow.
+func (p *play) deadAfter() time.Duration {
+	if p.Scene == "three" {
+		return 2 * time.Second
+	}
+	return 500 * time.Millisecond
+}
 
 // settles is how long a vendor may take until its book has a charge.
 const settles = 200 * time.Millisecond
@@ -156,7 +161,7 @@ func call(id, name, args string) message.Block {
 // agents returns the agents of a scene. The first one is talked to.
 func (p *play) agents(st agent.Stores, h *hook) (all []*agent.Agent[none], err error) {
 	o := &orchestrator.Options{
-		Limits: orchestrator.Limits{DeadAfter: deadAfter, FanOut: 1, Attempts: 50}, Logger: quiet,
+		Limits: orchestrator.Limits{DeadAfter: p.deadAfter(), FanOut: 1, Attempts: 50}, Logger: quiet,
 	}
 	const about = `{"order":"A1"}`
 	d := agent.Definition[none]{Name: boss}
