@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-
 	"slices"
 	"sync/atomic"
 	"testing"

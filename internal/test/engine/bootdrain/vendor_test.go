@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"sync"
 	"testing"
-	"time"
 )
 
 // vend is the job of a vendor: another process, with a port on loopback, that pays.
