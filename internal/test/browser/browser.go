@@ -17,7 +17,7 @@ import (
 const program = "chromium-headless-shell"
 
 // patience is how long a call waits for Chromium or for the page.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // A Browser is a Chromium.
 type Browser struct {

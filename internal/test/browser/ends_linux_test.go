@@ -68,7 +68,7 @@ func awaitGone(t *testing.T, group int) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	var left []string
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-tick.C {
 		if left = processes(t, group); len(left) == 0 {
 			return
 		}

@@ -23,7 +23,7 @@ var notStatements = []string{
 }
 
 func watchRedis(addr string) (*redisMonitor, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	conn, err := dialRedis(ctx, addr)
 	if err != nil {

@@ -122,13 +122,13 @@ func (p *child) quit(sig syscall.Signal) error {
 	select {
 	case <-p.exited:
 		return awaitGone(pids)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		return p.kill()
 	}
 }
 
 func awaitGone(pids []int) error {
-	return await(10*time.Second, nil, func(context.Context) error {
+	return await(time.Minute, nil, func(context.Context) error {
 		for _, pid := range pids {
 			if s := processState(pid); s != 0 && s != 'Z' {
 				return fmt.Errorf("process %d is still there, in state %q", pid, s)
