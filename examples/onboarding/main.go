@@ -42,8 +42,8 @@ type (
 	}
 )
 
-// welcomeDelay is five minutes in a real service.
-const welcomeDelay = 3 * time.Second
+// welcomeDelay is five minutes in a real service. A busy machine kills process 1 in less than this.
+const welcomeDelay = 10 * time.Second
 
 // onboard is the whole workflow. Each step happens once, whatever happens to the process.
 var onboard = flow.New("onboard-user", 1, func(r *flow.Run, in Signup) (string, error) {
