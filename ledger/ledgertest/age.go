@@ -91,10 +91,11 @@ func wantAge(start time.Time, least time.Duration, all ...ledger.Effect) {
 // older waits until an effect is older than a short time, and returns the age.
 func (p *probe) older(id string, d time.Duration) time.Duration {
 	for deadline := time.Now().Add(time.Second); ; {
+		late := time.Now().After(deadline)
 		switch e := p.kept(id); {
 		case e.Age > d:
 			return e.Age
-		case time.Now().After(deadline):
+		case late:
 			fail("the age is %v after a second: %+v", e.Age, e)
 		}
 	}

@@ -74,10 +74,11 @@ func wantAge(start time.Time, least time.Duration, all ...snapshot.Run) {
 // older waits until the run of a session is older than a short time, and returns the age.
 func (p *probe) older(session string) time.Duration {
 	for deadline := time.Now().Add(time.Second); ; {
+		late := time.Now().After(deadline)
 		switch r := p.inFlight(session); {
 		case r.Age > clocks:
 			return r.Age
-		case time.Now().After(deadline):
+		case late:
 			fail("the age is %v after a second: %+v", r.Age, r)
 		}
 	}

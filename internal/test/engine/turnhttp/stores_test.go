@@ -232,7 +232,7 @@ func onServer(t *testing.T, o *testenv.Options) (*world, *testenv.Server) {
 	return &world{
 		open: func(*testing.T) (checkpoint.Store, snapshot.Store) { return checkpoints, snapshots },
 		// A call waits for the store as long as for the session.
-		limits: orchestrator.Limits{SettleTimeout: 2 * time.Second, LeaseTTL: 3 * time.Second, LockWait: time.Second},
+		limits: orchestrator.Limits{SettleTimeout: 2 * time.Second, LeaseTTL: 10 * time.Second, LockWait: time.Second},
 	}, server
 }
 

@@ -216,7 +216,7 @@ func TestPostgresSweepUnderStatementTimeout(t *testing.T) {
 		CREATE TRIGGER slow BEFORE DELETE ON holdfast_sessions FOR EACH ROW EXECUTE FUNCTION slow();
 		ALTER ROLE CURRENT_USER SET statement_timeout = '1s'`)
 	s.pool.Reset()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if n, err := s.Sweep(ctx, 150); n != 150 || err != nil {
 		t.Errorf("retired %d, %v", n, err)
