@@ -150,7 +150,7 @@ func (p *play) recover(t *testing.T, a *agent.Agent[none]) {
 // follow fails the test if a reader of a session waits for more.
 func (p *play) follow(t *testing.T, st agent.Stores, a *agent.Agent[none]) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for session := range p.sessions(t, st, a) {
 		for _, err := range a.Bot().Follow(ctx, session, stream.Newest) {

@@ -131,7 +131,7 @@ func (w *world) judgeChain(t *testing.T, r workflow.Run, calls map[string][]call
 // judgeChains waits for runs, and judges them.
 func (w *world) judgeChains(t *testing.T, ids []string) (extra int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := workflow.NewClient(w.store)
 	var runs []workflow.Run

@@ -125,7 +125,7 @@ func (w *world) goesOn(t *testing.T, name string) workflow.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	r, err := c.Await(ctx, s.ID)
 	if err != nil {

@@ -56,7 +56,7 @@ type runDoc struct {
 // until asks for a run until it is as ok wants it.
 func (c caller) until(path string, ok func(runDoc) bool) (r runDoc) {
 	c.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); {
 		if c.do(200, "GET", path, "", &r); ok(r) {
 			return r
 		}

@@ -93,7 +93,7 @@ func startOnce(t *testing.T, at site, waits string) {
 		t.Fatal(err)
 	}
 	w.run(t, w.told())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	res, err := b.Execute(ctx, "s", once, nil)
 	if err != nil || res.Turn != 0 || len(res.State.Heard) != 1 {

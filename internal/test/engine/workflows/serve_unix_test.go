@@ -52,7 +52,7 @@ func serveHandsOff(t *testing.T, at site, waits string) {
 		t.Fatal(err)
 	}
 	w.run(t, w.turns(b, nil, nowhere))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if r, err = c.Await(ctx, s.ID); err != nil || r.Status != workflow.Completed || string(r.Output) != "1" {
 		t.Errorf("%+v: %v", r, err)

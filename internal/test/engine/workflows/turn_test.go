@@ -99,7 +99,7 @@ func turnInStep(t *testing.T, at site, waits string, stop bool) {
 		t.Fatal(err)
 	}
 	w.run(t, w.turns(b, nil, nowhere))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	r, err := c.Await(ctx, s.ID)
 	if err != nil || r.Status != workflow.Completed || string(r.Output) != "1" {
