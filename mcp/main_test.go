@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is for what happens at once on a machine that is not busy.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // lines gives on what a process says, line by line.
 type lines struct {
