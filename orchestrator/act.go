@@ -111,9 +111,15 @@ func (fx *effects) once(ctx context.Context, l *line, c onceCall) (json.RawMessa
 			return nil, err
 		}
 	}
-	if fx.book.board(e) { // a save has issued it
+	switch issued, same := fx.book.board(e); {
+	case same: // a save has issued it
 		c.fresh = true
 		return fx.act(ctx, c, 1)
+	case issued: // with other arguments
+		fx.of.run.cargo.put(notBegun(e.ID))
+		if err := fx.record(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if attempt := fx.book.attempt(e.ID); attempt > 0 { // its goroutine has ended without a word
 		if _, err := fx.note(ctx, e, attempt, ledger.Outcome{State: ledger.Unknown}); err != nil {
@@ -344,13 +350,11 @@ func (fx *effects) complete(
 }
 
 // waits lets the outcome of a first attempt wait for a save of the run that carries it, if the stores are joined. The
-// next effect and the next recorded call begin after that save, and so does what takes longer than Effects.Linger.
+// next effect and the next recorded call begin after that save. Only effects that were announced together do not wait
+// for each other: none of them knows the result of another.
 func (fx *effects) waits(f ledger.Finish) bool {
-	e := fx.of.engine()
-	if e.carry == nil || !fx.of.run.inStore {
-		return false
-	}
-	waits := fx.of.run.cargo.add(f, e.options.Effects.Linger, func() { _ = fx.record(fx.of.ctx) })
+	linger := fx.of.engine().options.Effects.Linger
+	waits := fx.of.run.cargo.add(f, linger, func() { _ = fx.record(fx.of.ctx) })
 	if waits {
 		fx.book.known(f.ID)
 	}
@@ -411,7 +415,7 @@ func (fx *effects) closeEffects() error {
 	if err := fx.book.failure(); err != nil {
 		return err
 	}
-	defer fx.of.run.cargo.close()
+	fx.of.run.cargo.carries(false)
 	open := fx.book.close()
 	fx.notBegun()
 	if err := fx.record(fx.of.ctx); err != nil {

@@ -157,17 +157,20 @@ func (b *book) ahead(all []ledger.Effect) {
 	}
 }
 
-// board reports whether a save has issued e, and nobody has named e since. Then e is under way.
-func (b *book) board(e ledger.Effect) bool {
+// board reports whether a save has issued e, and nobody has named e since. If it has the same arguments, e is under way
+// from now on.
+func (b *book) board(e ledger.Effect) (issued, same bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	saved, ok := b.boarding[e.ID]
-	if !ok || b.closed || b.failed != nil || saved.Class != e.Class || saved.ArgsSum != e.ArgsSum {
-		return false
+	if !ok || b.closed || b.failed != nil {
+		return false, false
 	}
 	delete(b.boarding, e.ID)
-	b.open[e.ID] = underWay{1, e.Class == ledger.Ask}
-	return true
+	if same = saved.Class == e.Class && saved.ArgsSum == e.ArgsSum; same {
+		b.open[e.ID] = underWay{1, e.Class == ledger.Ask}
+	}
+	return true, same
 }
 
 // ashore returns the effects that a save has issued and that nobody has named. Nobody can any more.

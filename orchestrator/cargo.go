@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
-// A cargo are the outcomes of effects that wait for a save of the run to carry them. A run that is not saved within
-// Effects.Linger records them by themselves.
+// A cargo are the outcomes of effects that wait for a save of the run to carry them. If no save comes within
+// Effects.Linger, they are recorded by themselves.
 type cargo struct {
 	mu sync.Mutex // protects following fields
 
@@ -19,8 +19,8 @@ type cargo struct {
 	// timer records them after Effects.Linger; nil if none is late.
 	timer *time.Timer
 
-	// closed says that the run ends, and that no outcome may wait any more.
-	closed bool
+	// open says that saves of the run carry effects. It is false before the run is in the store, and when it ends.
+	open bool
 }
 
 // linger is Effects.Linger, if the options do not say.
@@ -30,7 +30,7 @@ const linger = 5 * time.Millisecond
 func (c *cargo) add(f ledger.Finish, linger time.Duration, record func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || linger <= 0 {
+	if !c.open || linger <= 0 {
 		return false
 	}
 	c.late = append(c.late, f)
@@ -74,9 +74,15 @@ func (c *cargo) recorded(all []ledger.Finish) {
 	}
 }
 
-// close lets no outcome wait any more.
-func (c *cargo) close() {
+// carries says whether saves carry effects from now on.
+func (c *cargo) carries(open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
+	c.open = open
+}
+
+func (c *cargo) isOpen() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
 }

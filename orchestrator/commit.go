@@ -67,7 +67,7 @@ func (fx *effects) commit(ctx context.Context, l *line, issue ...ledger.Effect) 
 
 // carried issues e in a save, if there is a reason for a save: the decision is not saved, or an outcome waits for one.
 func (fx *effects) carried(ctx context.Context, l *line, e ledger.Effect, again bool) (issued bool, err error) {
-	if again || fx.of.engine().carry == nil || !fx.of.run.inStore {
+	if again || !fx.of.run.cargo.isOpen() {
 		_, err := fx.commit(ctx, l)
 		return false, err
 	}

@@ -17,6 +17,7 @@ import (
 // work takes a run that has begun to its end.
 func (x *execution[S]) work() (*Result[S], error) {
 	x.times.began = time.Now()
+	x.run.cargo.carries(x.run.inStore && x.engine().carry != nil)
 	err := x.logStarted()
 	if err == nil {
 		x.to(recorded)

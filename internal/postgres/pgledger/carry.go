@@ -1,6 +1,8 @@
 package pgledger
 
 import (
+	"math"
+
 	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
 	"github.com/holdfast-go/holdfast/ledger"
 )
@@ -35,7 +37,7 @@ const (
 		), issued AS (
 			INSERT INTO {effects} (` + columns + `, state, attempts, issued_at)
 			SELECT i.id, $3::text, $4::bigint, $5::text, $1::text, $2::text, i.iteration, i.intent, i.name, i.each, i.key, i.class,
-				i.args_sum, i.args::jsonb, false, 'issued', 1, clock_timestamp()
+				i.args_sum, nullif(i.args, '')::jsonb, false, 'issued', 1, clock_timestamp()
 			FROM (SELECT 1 FROM held UNION ALL SELECT 1 FROM first) AS owner, unnest(
 				$17::text[], $18::integer[], $19::text[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::text[], $25::text[]
 			) WITH ORDINALITY AS i (id, iteration, intent, name, each, key, class, args_sum, args, place)
@@ -44,7 +46,7 @@ const (
 			RETURNING 1
 		), finished AS (
 			UPDATE {effects} e SET
-				state = f.state, result = f.result::jsonb, redacted = f.redacted, error = f.error, finished_at = clock_timestamp()
+				state = f.state, result = nullif(f.result, '')::jsonb, redacted = f.redacted, error = f.error, finished_at = clock_timestamp()
 			FROM r, unnest(
 				$27::text[], $28::integer[], $29::text[], $30::text[], $31::text[], $32::boolean[]
 			) AS f (id, attempt, state, result, error, redacted)
@@ -64,32 +66,35 @@ func (l *Ledger) BatchPart() pgjoin.BatchPart {
 	}
 }
 
-// batchArgs returns the parameters of the statements.
+// batchArgs returns the parameters of the statements. There is no NULL in an array, which not all modes of the driver
+// can send: "" is no document.
 func batchArgs(b ledger.Batch) []any {
 	var issue struct {
-		ids, intents, names, eaches, keys, sums []string
-		iterations, classes                     []int
-		args                                    []*string
-		doubts                                  []*int64
+		ids, intents, names, eaches, keys, sums, args []string
+		iterations, classes                           []int
+		doubts                                        []int64
 	}
 	for _, e := range b.Issue {
 		issue.ids, issue.intents = append(issue.ids, e.ID), append(issue.intents, e.Intent)
 		issue.names, issue.eaches = append(issue.names, e.Name), append(issue.eaches, e.Each)
 		issue.keys, issue.sums = append(issue.keys, e.Key), append(issue.sums, e.ArgsSum)
 		issue.iterations, issue.classes = append(issue.iterations, e.Iteration), append(issue.classes, int(e.Class))
-		issue.args, issue.doubts = append(issue.args, document(e.Args)), append(issue.doubts, doubtedAfter(e))
+		after := int64(math.MaxInt64) // no Raise concerns it
+		if us, ok := e.DoubtedAfter(); ok {
+			after = us
+		}
+		issue.args, issue.doubts = append(issue.args, string(e.Args)), append(issue.doubts, after)
 	}
 	var finish struct {
-		ids, states, errors []string
-		attempts            []int
-		results             []*string
-		redacted            []bool
+		ids, states, results, errors []string
+		attempts                     []int
+		redacted                     []bool
 	}
 	for _, f := range b.Finish {
 		o := f.Outcome
 		finish.ids, finish.attempts = append(finish.ids, f.ID), append(finish.attempts, f.Attempt)
 		finish.states, finish.errors = append(finish.states, string(o.State)), append(finish.errors, o.Error)
-		finish.results, finish.redacted = append(finish.results, document(o.Result)), append(finish.redacted, o.Redacted)
+		finish.results, finish.redacted = append(finish.results, string(o.Result)), append(finish.redacted, o.Redacted)
 	}
 	return []any{
 		issue.ids, issue.iterations, issue.intents, issue.names, issue.eaches, issue.keys, issue.classes, issue.sums,
