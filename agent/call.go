@@ -131,32 +131,56 @@ func (r *receipt) UnmarshalJSON(doc []byte) error {
 	return nil
 }
 
-// effect runs a tool that changes something, once.
-func (c calling[C]) effect(ctx context.Context, call Call, tool *Tool) (called, error) {
+// effectOf returns what identifies the effect of a call, and how it is verified.
+func effectOf[C any](t *Turn[C], call Call, tool *Tool) *orchestrator.OnceOptions[receipt] {
 	o := &orchestrator.OnceOptions[receipt]{Class: tool.Class, Each: call.ID, Args: call.Args, Settles: tool.Settles}
 	if tool.Key != nil {
 		if o.Key = tool.Key(call.Args); o.Key != "" {
 			o.Each = ""
 		}
 	}
-	with := func(key string) Call {
-		own := call
-		own.Key = key
-		return own
-	}
 	if tool.Verify != nil {
 		o.Verify = func(ctx context.Context, key string) (receipt, bool, error) {
-			text, landed, err := tool.Verify(withCaller(ctx, c.turn, with(key)), with(key))
+			own := call.with(key)
+			text, landed, err := tool.Verify(withCaller(ctx, t, own), own)
 			return receipt{call.ID, key, clip(text, maxResult), false}, landed, err
 		}
 	}
+	return o
+}
+
+// with returns the call with the key of its effect.
+func (c Call) with(key string) Call {
+	c.Key = key
+	return c
+}
+
+// announce says which effects the calls of a reply begin with, so that the save of the reply issues them: those that
+// run at once, and wait for nobody.
+func (a *Agent[C]) announce(t *Turn[C]) {
+	for _, o := range t.State.Open[:min(len(t.State.Open), a.fan)] {
+		tool := a.tools[o.Call.Name]
+		if tool == nil || tool.Run == nil || tool.Class == ledger.Pure || a.finishes(tool.Name) {
+			continue
+		}
+		_ = protect(func() error { // what is wrong with the call is its result
+			if tool.misfit(o.Call.Args) != "" || tool.waits(o.Call.Args) {
+				return nil
+			}
+			return orchestrator.Ahead(t, phaseTools, tool.Name, effectOf(t, o.Call, tool))
+		})
+	}
+}
+
+// effect runs a tool that changes something, once.
+func (c calling[C]) effect(ctx context.Context, call Call, tool *Tool) (called, error) {
 	got, err := orchestrator.Once(ctx, c.turn, tool.Name, func(ctx context.Context, key string) (receipt, error) {
-		text, err := tool.Run(withCaller(ctx, c.turn, with(key)), with(key))
+		text, err := tool.Run(withCaller(ctx, c.turn, call.with(key)), call.with(key))
 		if ran, ok := errors.AsType[*ranError](err); ok {
 			return receipt{call.ID, key, clip(logtext.Text(ran), maxResult), true}, nil
 		}
 		return receipt{call.ID, key, clip(text, maxResult), false}, err
-	}, o)
+	}, effectOf(c.turn, call, tool))
 	if err != nil {
 		return refusedEffect(err)
 	}

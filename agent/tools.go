@@ -82,7 +82,8 @@ func (a *Agent[C]) stopDown(ctx context.Context, t *Turn[C], why string) error {
 }
 
 // began returns the open calls whose effects an earlier attempt at this iteration has begun, by id. They may have
-// happened, so that they come to their end, also if the turn is to stop.
+// happened, so that they come to their end, also if the turn is to stop. What is Issued now was issued by the save of
+// the reply, and has not begun: what an earlier owner has left Issued became Unknown when the run was adopted.
 func (a *Agent[C]) began(ctx context.Context, t *Turn[C]) (map[string]bool, error) {
 	if a.stores.Ledger == nil {
 		return nil, nil
@@ -91,6 +92,9 @@ func (a *Agent[C]) began(ctx context.Context, t *Turn[C]) (map[string]bool, erro
 	for e, err := range a.stores.Ledger.Effects(ctx, ledger.Query{RunID: t.RunID, Brief: true}) {
 		if err != nil {
 			return nil, err
+		}
+		if e.State == ledger.Issued {
+			continue
 		}
 		for _, o := range t.State.Open {
 			tool := a.tools[o.Call.Name]

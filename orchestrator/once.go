@@ -125,6 +125,24 @@ func EffectOf[T, S any](t *Turn[S], name string, o *OnceOptions[T]) (ledger.Effe
 	return t.line.world.effectFor(t.line, onceCall{effect: e, keep: o.KeepOnRetry})
 }
 
+// Ahead announces an effect of the next iteration: intent will call Once with this name and these options. If the
+// snapshot store and the ledger are one database, the save before that iteration issues the effect, so that it costs a
+// commit less. Otherwise Ahead does nothing. It is for intents, Evaluate and Then, and intent must run for no items.
+//
+// An effect that is not named then has not happened, and is recorded so. If the process dies between the save and
+// Once, the effect is in doubt. So announce what is called at once, and not what waits for a person, or for another
+// call.
+func Ahead[T, S any](t *Turn[S], intent, name string, o *OnceOptions[T]) error {
+	if o == nil {
+		o = new(OnceOptions[T])
+	}
+	e, err := o.effect(name)
+	if err != nil || t.line == nil {
+		return err
+	}
+	return t.line.world.ahead(t.line, intent, onceCall{effect: e})
+}
+
 // effect returns the effect as far as the caller names it.
 func (o *OnceOptions[T]) effect(name string) (ledger.Effect, error) {
 	e := ledger.Effect{Name: name, Each: o.Each, Key: o.Key, Class: o.Class}

@@ -93,6 +93,9 @@ type line struct {
 
 	// used are the places of effects that the function has named.
 	used []string
+
+	// upcoming are the effects of Ahead.
+	upcoming []ledger.Effect
 }
 
 // An origin is the turn of a line, for effects, phases and the calls of tools. A goroutine that outlives the function
@@ -190,6 +193,9 @@ type onceCall struct {
 	// settles is OnceOptions.Settles, and keep is KeepOnRetry.
 	settles time.Duration
 	keep    bool
+
+	// fresh says that this call has issued the first attempt.
+	fresh bool
 }
 
 // A home takes the events, the usage and the phases of a line, and has its logger.
@@ -204,6 +210,7 @@ type home interface {
 type world interface {
 	once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error)
 	effectFor(l *line, c onceCall) (ledger.Effect, error)
+	ahead(l *line, intent string, c onceCall) error
 	toolStarts(ctx context.Context, l *line, effects bool) error
 	toolEnds(id string, effects, first bool, err error) error
 }

@@ -129,9 +129,9 @@ func contractRules() []rule {
 		if c == "transcript" {
 			ours = append(ours, "message")
 		}
-		// Package snapshot joins with the checkpoint store in its database: see decision 27.
+		// Package snapshot joins with the checkpoint store and the ledger in its database: see decisions 27 and 92.
 		if c == "snapshot" {
-			ours = append(ours, "checkpoint")
+			ours = append(ours, "checkpoint", "ledger")
 		}
 		all = append(all,
 			rule{packages: c, ours: ours},

@@ -37,6 +37,10 @@ func TestAround(t *testing.T) {
 		turns := new(checkpoint.Memory)
 		return faulttest.Joined(new(snapshot.Memory), turns, nil, pass).(snapshottest.JoiningStore), turns
 	})
+	snapshottest.RunEffectJoiner(t, func(*testing.T) (snapshottest.CarryingStore, snapshottest.RaisingLedger) {
+		s := faulttest.Joined(new(snapshot.Memory), new(checkpoint.Memory), nil, pass)
+		return s.(snapshottest.CarryingStore), new(ledger.Memory)
+	})
 	transcripttest.Run(t, func(*testing.T) transcript.Store {
 		return faulttest.Transcripts(new(transcript.Memory), pass)
 	})
