@@ -352,7 +352,7 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 func TestCarriedPanics(t *testing.T) {
 	s := newJoinedShop()
 	d := s.announces([]string{"shoes"}, nil)
-	d.Intents["pay"] = orchestrator.Intent[State]{Run: func(ctx context.Context, t *Turn) error {
+	d.Intents["pay"] = orchestrator.Intent[State]{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
 		_, err := orchestrator.Once(ctx, t, "pay", func(context.Context, string) (string, error) { panic("no") },
 			idempotent("shoes"))
 		return err
@@ -376,7 +376,7 @@ func TestAnnouncedOtherwise(t *testing.T) {
 		return orchestrator.Ahead(t, "pay", "pay", o)
 	}
 	d.Intents["think"] = think
-	d.Intents["pay"] = orchestrator.Intent[State]{Run: func(ctx context.Context, t *Turn) error {
+	d.Intents["pay"] = orchestrator.Intent[State]{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
 		_, err := s.vendor.once(ctx, t, "shoes", *idempotent("shoes"))
 		return err
 	}}
