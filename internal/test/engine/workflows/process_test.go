@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/serve"
 	"github.com/holdfast-go/holdfast/workflow"
 	"github.com/holdfast-go/holdfast/workflow/deliver"
 	"github.com/holdfast-go/holdfast/workflow/flow"
@@ -118,7 +118,7 @@ func (j job) do(ctx context.Context) error {
 		}()
 	}
 	if j.Serve {
-		return serve(ctx, engine, b)
+		return serveBoth(ctx, engine, b)
 	}
 	return engine.Run(ctx)
 }
@@ -142,14 +142,14 @@ func (j job) options() *flow.Options {
 // grace is how long turns of a service go on at its end.
 const grace = 2 * time.Second
 
-// serve is the life of a process with a bot and an engine. What goes on at the end has less time as a step than as a
-// turn.
-func serve(ctx context.Context, engine *flow.Engine, b *bot) error {
-	return turnhttp.Serve(ctx, turnhttp.Service{
+// serveBoth is the life of a process with a bot and an engine. What goes on at the end has less time as a step than as
+// a turn.
+func serveBoth(ctx context.Context, engine *flow.Engine, b *bot) error {
+	return serve.Run(ctx, serve.Service{
 		Addr: "127.0.0.1:0", Handler: http.NotFoundHandler(), Logger: quiet,
-		Bots:       []turnhttp.Bot{b},
+		Bots:       []serve.Bot{b},
 		Background: []func(context.Context) error{engine.Run},
-		Timeouts:   turnhttp.Timeouts{Grace: grace},
+		Timeouts:   serve.Timeouts{Grace: grace},
 	})
 }
 
