@@ -3,7 +3,10 @@ package archtest
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +26,34 @@ func TestPicture(t *testing.T) {
 	if want := picture(g); !found || has != want {
 		t.Errorf("the picture in docs/design.md is not that of the imports. Write there, between %q and %q:\n%s",
 			strings.TrimSpace(begins), ends, want)
+	}
+}
+
+// The files that docs/where.md names are there. A name without a folder is in the folder of the name before it.
+func TestWhere(t *testing.T) {
+	names := 0
+	for line := range strings.Lines(text(t, "docs/where.md")) {
+		dir := ""
+		for _, m := range regexp.MustCompile("`([\\w./]+)`").FindAllStringSubmatch(line, -1) {
+			name := m[1]
+			switch {
+			case strings.Contains(name, "/"):
+				if dir = name; path.Ext(name) != "" {
+					dir = path.Dir(name)
+				}
+			case path.Ext(name) == "" || dir == "" || strings.ToLower(name) != name:
+				continue
+			default:
+				name = path.Join(dir, name)
+			}
+			names++
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name))); err != nil {
+				t.Errorf("docs/where.md names %s: %v", m[1], err)
+			}
+		}
+	}
+	if names < 50 {
+		t.Errorf("docs/where.md names %d files", names)
 	}
 }
 
