@@ -103,8 +103,14 @@ func (s *server[S]) postAnswer(w http.ResponseWriter, r *http.Request, to target
 
 // unanswered returns what the client is told of an error of the desk.
 func unanswered(err error) error {
-	if _, of := errors.AsType[*orchestrator.Error](err); of {
-		return err // the bot may have such an error, too
+	_, of := errors.AsType[*orchestrator.Error](err)
+	switch {
+	case of: // the bot may have such an error, too
+		return err
+	case errors.Is(err, approval.ErrInvalid) && errors.Is(err, inbox.ErrInvalid):
+		return errBadRequest.Because("The answer cannot be kept.")
+	case errors.Is(err, approval.ErrInvalid):
+		return unreadBody(err)
 	}
 	for _, as := range []struct{ is, told error }{
 		{approval.ErrNotAsked, errNotFound}, {approval.ErrAnswered, errAnswered}, {approval.ErrChanged, errChanged},
@@ -114,11 +120,5 @@ func unanswered(err error) error {
 			return as.told
 		}
 	}
-	switch {
-	case !errors.Is(err, approval.ErrInvalid):
-		return err
-	case errors.Is(err, inbox.ErrInvalid):
-		return errBadRequest.Because("The answer cannot be kept.")
-	}
-	return unreadBody(err)
+	return err
 }
