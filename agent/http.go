@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -138,13 +139,13 @@ type shown struct {
 }
 
 // questions are the calls that wait. The id of a question is that of the call.
-func questions[C any](s *State[C]) (all []turnhttp.Question) {
+func questions[C any](s *State[C]) (all []approval.Question) {
 	for _, p := range s.missing() {
 		args := p.Call.Args
 		if len(args) == 0 {
 			args = json.RawMessage("{}")
 		}
-		all = append(all, turnhttp.Question{
+		all = append(all, approval.Question{
 			ID: p.Call.ID, Expires: p.Until, Shown: shown{Agent: p.Agent, Kind: p.Kind, Tool: p.Call.Name, Args: args},
 			Client: p.Kind == Client,
 		})
@@ -154,7 +155,7 @@ func questions[C any](s *State[C]) (all []turnhttp.Question) {
 
 // questionInput makes the input of an answer: {"approved": true, "note": …} of an approval, or {"result": …,
 // "failed": …} of what the caller's side has run.
-func questionInput(q turnhttp.Question, given turnhttp.Answer) (orchestrator.Input, error) {
+func questionInput(q approval.Question, given approval.Answer) (orchestrator.Input, error) {
 	var body struct {
 		Approved *bool   `json:"approved"`
 		Note     string  `json:"note"`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/foreign"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -159,7 +160,7 @@ func (s *server[S]) replyOf(ctx context.Context, session string, turn int) (any,
 		return nil, nil
 	}
 	res, err := s.bot.Turn(ctx, session, turn)
-	_, one := unusable(err)
+	_, one := foreign.OneTurn(err)
 	switch {
 	case one, errors.Is(err, checkpoint.ErrNotFound):
 		return nil, nil

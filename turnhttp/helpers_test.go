@@ -18,8 +18,10 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/test/bubble"
 	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/message"
@@ -200,16 +202,16 @@ func (w *world) wantNothing(t *testing.T) {
 	}
 }
 
-// serve serves a handler without a network, until the test is over. It works with fake time.
-func serve(t *testing.T, h http.Handler) *http.Client {
+// served serves a handler without a network, until the test is over. It works with fake time.
+func served(t *testing.T, h http.Handler) *http.Client {
 	t.Helper()
-	return listen(t, h).client()
+	return listen(t, h).Client()
 }
 
 // connect is serve for a client that speaks HTTP by itself.
 func connect(t *testing.T, h http.Handler) net.Conn {
 	t.Helper()
-	conn, err := listen(t, h).dial(t.Context(), "", "")
+	conn, err := listen(t, h).Dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +219,9 @@ func connect(t *testing.T, h http.Handler) net.Conn {
 	return conn
 }
 
-func listen(t *testing.T, h http.Handler) *pipe {
+func listen(t *testing.T, h http.Handler) *bubble.Pipe {
 	t.Helper()
-	p := newPipe()
+	p := bubble.NewPipe()
 	server := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)} //nolint:gosec // a test
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(p) }()
@@ -248,13 +250,13 @@ func (w *world) options() turnhttp.Options[State] {
 			return turnhttp.Actor(r.Header.Get("Who")), nil
 		},
 		Reply: func(res *orchestrator.Result[State]) any { return res.State.Text },
-		Questions: func(s *State) []turnhttp.Question {
+		Questions: func(s *State) []approval.Question {
 			if s.Asks == "" {
 				return nil
 			}
-			return []turnhttp.Question{{ID: s.Asks, Shown: map[string]int{"cents": s.Cents}, Expires: s.Due}}
+			return []approval.Question{{ID: s.Asks, Shown: map[string]int{"cents": s.Cents}, Expires: s.Due}}
 		},
-		Answer: func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
+		Answer: func(_ approval.Question, a approval.Answer) (orchestrator.Input, error) {
 			var text string
 			if err := json.Unmarshal(a.Data, &text); err != nil {
 				return orchestrator.Input{}, err

@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/foreign"
+	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -27,7 +30,7 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, to target) 
 		return unreadBody(err)
 	}
 	httpjson.Arrived(w)
-	if in.RequestID = cmp.Or(key, in.RequestID, rand.Text()); strings.HasPrefix(in.RequestID, keysOfAnswers) {
+	if in.RequestID = cmp.Or(key, in.RequestID, rand.Text()); strings.HasPrefix(in.RequestID, approval.Prefix) {
 		return errReservedKey
 	}
 	in.Origin, in.By = orchestrator.FromUser, string(to.actor)
@@ -120,7 +123,7 @@ func (s *server[S]) postResume(w http.ResponseWriter, r *http.Request, to target
 	res, err := s.bot.Resume(ctx, to.session, nil)
 	switch {
 	case errors.Is(err, orchestrator.ErrNothingToResume):
-		return empty(w)
+		return front.Empty(w)
 	case err != nil:
 		return err
 	}
@@ -170,10 +173,10 @@ func (s *server[S]) deleteSession(w http.ResponseWriter, r *http.Request, to tar
 	}
 	if s.Inbox != nil {
 		if err := s.Inbox.Remove(ctx, s.key(to.session), ""); err != nil {
-			return &storeError{err}
+			return &foreign.StoreError{Err: err}
 		}
 	}
-	return empty(w)
+	return front.Empty(w)
 }
 
 // finish returns the context of a call that is not to stop half-way because its client has gone.

@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 )
 
-type approval struct {
+type decision struct {
 	Answer struct {
 		Approve bool `json:"approve"`
 	} `json:"answer"`
 	Sum string `json:"sum"`
 }
 
-func answerOf(approve bool, sum string) (a approval) {
+func answerOf(approve bool, sum string) (a decision) {
 	a.Answer.Approve, a.Sum = approve, sum
 	return a
 }

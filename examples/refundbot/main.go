@@ -34,7 +34,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/loopback"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
@@ -42,6 +42,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/serve"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
@@ -87,7 +88,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		fmt.Fprintln(stderr, "refundbot:", err)
 		return exitFailed
 	}
-	what := serve
+	what := runOne
 	switch {
 	case c.tour:
 		what = tour
@@ -176,8 +177,8 @@ func (c config) open() (*setting.Stores, error) {
 	return all, err
 }
 
-// serve is one process of a service.
-func serve(ctx context.Context, c config, stdout io.Writer) error {
+// runOne is one process of a service.
+func runOne(ctx context.Context, c config, stdout io.Writer) error {
 	m, name, err := c.model()
 	if err != nil {
 		return err
@@ -198,11 +199,11 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 		Model: m, Payments: payments, Shop: bot.DemoShop{}, Messages: all.Messages(), Pace: c.pace, ApprovalTTL: c.ttl,
 	}
 	a := &app{stores: all, payments: payments, model: name, version: c.version, people: c.people}
-	service := turnhttp.Service{
+	service := serve.Service{
 		Listener: listener,
 		Prepare:  func(ctx context.Context) error { return all.Prepare(ctx, c.migrate) },
-		Timeouts: turnhttp.Timeouts{Drain: c.drain, Grace: c.grace},
-		Drain:    &bootdrain.Options{Sweep: all.Sweep},
+		Timeouts: serve.Timeouts{Drain: c.drain, Grace: c.grace},
+		Sweeps:   []func(context.Context, int) (int, error){all.Sweep},
 		Background: []func(context.Context) error{func(context.Context) error {
 			return c.announce(stdout, "http://"+listener.Addr().String())
 		}},
@@ -216,7 +217,7 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 
 // serveBot serves one version of the bot, and a concierge in front of it.
 func serveBot[S any](
-	ctx context.Context, a *app, service turnhttp.Service, o bot.Options, d orchestrator.Definition[S],
+	ctx context.Context, a *app, service serve.Service, o bot.Options, d orchestrator.Definition[S],
 	at func(*S) *bot.State,
 ) error {
 	settings := a.stores.Options
@@ -232,15 +233,15 @@ func serveBot[S any](
 		return errors.Join(err, service.Listener.Close(), service.Close())
 	}
 	routes := sessions(a, at)
-	service.Bots = []turnhttp.Bot{concierge, refunds} // the one that calls the other comes first
+	service.Bots = []serve.Bot{concierge, refunds} // the one that calls the other comes first
 	service.Handler = a.handler(refunds, turnhttp.Handler(refunds, routes), conciergeSessions(a, concierge))
 	if loopback.Named(service.Listener.Addr().String()) {
 		service.Handler = loopback.Only(service.Handler)
 	}
 	service.Background = append(service.Background, func(ctx context.Context) error {
-		return turnhttp.Answers(ctx, refunds, routes) // those whose process has died
+		return routes.Desk(refunds).Run(ctx) // those whose process has died
 	})
-	return turnhttp.Serve(ctx, service)
+	return serve.Run(ctx, service)
 }
 
 // payments returns a client of the payment provider, and what ends the provider if this process has started it.
@@ -273,7 +274,7 @@ func sessions[S any](a *app, at func(*S) *bot.State) turnhttp.Options[S] {
 		Authorize: a.people.authorize,
 		Reply:     func(r *orchestrator.Result[S]) any { return bot.ReplyOf(r.Input, at(&r.State)) },
 		Input:     message,
-		Questions: func(s *S) []turnhttp.Question { return bot.Questions(at(s)) },
+		Questions: func(s *S) []approval.Question { return bot.Questions(at(s)) },
 		Answer:    bot.Answer,
 		Inbox:     a.stores.Inbox(),
 		Ledger:    a.stores.Ledger(),

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // Order and customer are looked up at once, and a small refund is paid at once.
@@ -255,7 +255,7 @@ func TestNoAnswer(t *testing.T) {
 		if strings.Contains(question.ID, asked.RunID) {
 			t.Errorf("the question of run %s is %s", asked.RunID, question.ID)
 		}
-		in, err := bot.Answer(question, turnhttp.Answer{Data: []byte(`{"approve":true}`), By: "ada"})
+		in, err := bot.Answer(question, approval.Answer{Data: []byte(`{"approve":true}`), By: "ada"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -471,7 +471,7 @@ func (s *shop) decides(session string, state *bot.State, approve bool, want stri
 	if len(asked) != 1 {
 		s.t.Fatalf("questions %+v", asked)
 	}
-	in, err := bot.Answer(asked[0], turnhttp.Answer{Data: fmt.Appendf(nil, `{"approve":%t}`, approve), By: "desk"})
+	in, err := bot.Answer(asked[0], approval.Answer{Data: fmt.Appendf(nil, `{"approve":%t}`, approve), By: "desk"})
 	if err != nil {
 		s.t.Fatal(err)
 	}

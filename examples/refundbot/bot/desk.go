@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // A Shown describes a refund to the person who approves it.
@@ -17,9 +17,9 @@ type Shown struct {
 }
 
 // Questions returns what a state asks a person.
-func Questions(s *State) (all []turnhttp.Question) {
+func Questions(s *State) (all []approval.Question) {
 	for _, p := range s.Proposals {
-		all = append(all, turnhttp.Question{
+		all = append(all, approval.Question{
 			ID: p.ID, Expires: p.Expires, Shown: Shown{"approval", p.Order, p.Cents, p.Text()},
 		})
 	}
@@ -27,7 +27,7 @@ func Questions(s *State) (all []turnhttp.Question) {
 }
 
 // Answer returns the input that the answer of a person becomes.
-func Answer(q turnhttp.Question, a turnhttp.Answer) (in orchestrator.Input, err error) {
+func Answer(q approval.Question, a approval.Answer) (in orchestrator.Input, err error) {
 	var said struct {
 		Approve *bool `json:"approve"`
 	}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/oncehttp"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -67,7 +67,7 @@ func (b *bot[S]) decide(_ context.Context, t *orchestrator.Turn[S]) error {
 	case Propose:
 		s.end("")
 		s.Proposals = append(s.Proposals, Proposal{
-			ID: turnhttp.NewQuestionID(), Order: s.Order, Cents: s.Found.Cents,
+			ID: approval.NewID(), Order: s.Order, Cents: s.Found.Cents,
 			Expires: b.Now().Add(b.ApprovalTTL).UTC().Truncate(time.Second),
 		})
 	}

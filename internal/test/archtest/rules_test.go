@@ -67,16 +67,16 @@ var rules = slices.Concat(contractRules(), []rule{
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
 	{packages: "bootdrain", ours: []string{"internal/logtext", "internal/runnote"}},
-	{
-		packages: "turnhttp",
-		ours:     append([]string{"orchestrator", "bootdrain", "internal/"}, contracts...),
-		foreign:  []string{otel},
-		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
-	},
+	// A process that serves workflows links no engine of turns.
+	{packages: "serve", ours: []string{"bootdrain", words, "lock", "internal/"}},
+	front("approval"),
+	front("turnhttp", "approval"), // a program may drain in its own way
+	front("turnhttp/agui", "turnhttp", "approval"),
+	front("turnhttp/uichat", "turnhttp", "approval"),
 	{packages: "turnhttp/chatpage"}, // it knows the routes, and no package
 	{
 		packages: "agent",
-		ours:     append([]string{"orchestrator", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
+		ours:     append([]string{"orchestrator", "transcript", "turnhttp", "approval", "internal/"}, contracts...),
 		foreign:  []string{otel, "github.com/google/jsonschema-go"},
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
@@ -88,7 +88,7 @@ var rules = slices.Concat(contractRules(), []rule{
 	{
 		packages: "mcp",
 		ours: append(
-			[]string{"agent", "orchestrator", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
+			[]string{"agent", "orchestrator", "transcript", "turnhttp", "approval", "internal/"}, contracts...),
 		foreign: []string{otel, "github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk"},
 		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
@@ -105,12 +105,22 @@ var rules = slices.Concat(contractRules(), []rule{
 	},
 })
 
+// front returns the rule of what stands in front of the engine.
+func front(pkg string, ours ...string) rule {
+	return rule{
+		packages: pkg,
+		ours:     slices.Concat(ours, []string{"orchestrator", "internal/"}, contracts),
+		foreign:  []string{otel},
+		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+	}
+}
+
 // model returns the rule of a model: the agent, and the client of its own vendor.
 func model(pkg string, client ...string) rule {
 	return rule{
 		packages: pkg,
 		ours: append([]string{
-			"agent", "models", "orchestrator", "transcript", "turnhttp", "bootdrain", "internal/",
+			"agent", "models", "orchestrator", "transcript", "turnhttp", "approval", "internal/",
 			"models/openai/internal/",
 		}, contracts...),
 		foreign: append([]string{otel, "github.com/google/jsonschema-go"}, client...),

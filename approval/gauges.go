@@ -1,4 +1,4 @@
-package turnhttp
+package approval
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 )
 
 // scope names this package to OpenTelemetry.
-const scope = "github.com/holdfast-go/holdfast/turnhttp"
+const scope = "github.com/holdfast-go/holdfast/approval"
 
-// seenAnswers is what the last look of Answers has seen.
+// seenAnswers is what the last look of Run has seen.
 type seenAnswers struct {
 	known  bool // the inbox could be read
 	count  int
@@ -40,14 +40,14 @@ func (l *lookout[S]) oldest() (first time.Time) {
 	return first
 }
 
-// observe registers gauges of the answers that wait. They cost no read of the inbox: Answers lists them anyway.
+// observe registers gauges of the answers that wait. They cost no read of the inbox: Run lists them anyway.
 func (l *lookout[S]) observe(ctx context.Context) (stop func()) {
 	meter := otel.Meter(scope)
 	waiting, err := meter.Int64ObservableGauge("holdfast.answers", metric.WithUnit("{answer}"),
 		metric.WithDescription("Answers in the inbox that no turn has taken yet."))
 	age, err2 := meter.Float64ObservableGauge("holdfast.answers.age", metric.WithUnit("s"),
 		metric.WithDescription("For how long this process has seen the oldest answer; 0 if there is none."))
-	bot := metric.WithAttributes(attribute.String("holdfast.orchestrator", l.server.bot.Name()))
+	bot := metric.WithAttributes(attribute.String("holdfast.orchestrator", l.desk.Bot.Name()))
 	registered, err3 := meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
 		l.mu.Lock()
 		seen := l.seen
@@ -64,7 +64,7 @@ func (l *lookout[S]) observe(ctx context.Context) (stop func()) {
 		return nil
 	}, waiting, age)
 	if err := errors.Join(err, err2, err3); err != nil {
-		logIn(ctx).WarnContext(ctx, "metrics incomplete", "err", logtext.Of(err))
+		logtext.Logger(ctx).WarnContext(ctx, "metrics incomplete", "err", logtext.Of(err))
 	}
 	return func() {
 		if registered != nil {

@@ -1,4 +1,4 @@
-package turnhttp_test
+package tell_test
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/turnhttp/agui"
+	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
 
 // chatState is the state of chatBot.
@@ -63,9 +65,9 @@ func TestShowNewest(t *testing.T) {
 		var pages sync.WaitGroup
 		var first, again *httptest.ResponseRecorder
 		var errs [2]error
-		pages.Go(func() { first, errs[0] = encoded(t, turnhttp.UIMessages, turnhttp.ShowTurn("s", turn, chatReply)) })
+		pages.Go(func() { first, errs[0] = encoded(t, uichat.Write, turnhttp.ShowTurn("s", turn, chatReply)) })
 		synctest.Wait()
-		pages.Go(func() { again, errs[1] = encoded(t, turnhttp.UIMessages, turnhttp.ShowNewest(bot, "s", chatReply)) })
+		pages.Go(func() { again, errs[1] = encoded(t, uichat.Write, turnhttp.ShowNewest(bot, "s", chatReply)) })
 		synctest.Wait()
 		close(goOn)
 		pages.Wait()
@@ -85,13 +87,13 @@ func TestShowNewest(t *testing.T) {
 			t.Errorf("the page that was loaded again got %q, and the first %q", got, want)
 		}
 
-		w, err := encoded(t, turnhttp.UIMessages, turnhttp.ShowNewest(bot, "s", chatReply))
+		w, err := encoded(t, uichat.Write, turnhttp.ShowNewest(bot, "s", chatReply))
 		if w.Code != http.StatusNoContent || w.Body.Len() > 0 || err != nil {
 			t.Errorf("after the turn: %d, %v: %s", w.Code, err, w.Body)
 		}
 		named := turnhttp.ShowNewest(bot, "s", chatReply)
 		named.Run = "run of the client"
-		w, err = encoded(t, turnhttp.AGUI, named)
+		w, err = encoded(t, agui.Write, named)
 		if w.Code != http.StatusNoContent || w.Body.Len() > 0 || err != nil {
 			t.Errorf("after the turn, to a client that names its run: %d, %v: %s", w.Code, err, w.Body)
 		}
@@ -107,7 +109,7 @@ func TestShowRefused(t *testing.T) {
 	if _, err := bot.Execute(t.Context(), "s", in, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []encoder{turnhttp.UIMessages, turnhttp.AGUI} {
+	for _, e := range []encoder{uichat.Write, agui.Write} {
 		again, err := encoded(t, e, turnhttp.ShowTurn("s", bot.Stream(t.Context(), "s", in, nil), chatReply))
 		if err != nil || !strings.Contains(again.Body.String(), "Good day.") {
 			t.Errorf("the same request again: %v: %s", err, again.Body)
@@ -134,7 +136,7 @@ func TestShowClientGone(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
-			ended <- turnhttp.AGUI(httptest.NewRecorder(), r, turnhttp.ShowNewest(bot, "s", chatReply))
+			ended <- agui.Write(httptest.NewRecorder(), r, turnhttp.ShowNewest(bot, "s", chatReply))
 		}()
 		synctest.Wait()
 		leave(gone)

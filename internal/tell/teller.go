@@ -1,4 +1,4 @@
-package turnhttp
+package tell
 
 import (
 	"cmp"
@@ -15,18 +15,18 @@ import (
 // A text is void if its attempt fails, or if its function begins again: after a takeover another process runs the
 // iteration anew.
 type teller struct {
-	to    protocol
+	to    Protocol
 	run   string
 	begun bool
 	tools []string
 
 	iteration int
-	doing     []*doing
-	words     []*words
+	doing     []*Doing
+	words     []*Words
 	count     int // of texts and intents, for their ids
 
 	// told are the texts that have ended and are not void. The protocol may have to retract them.
-	told []*words
+	told []*Words
 }
 
 // A function is a function of the bot that can emit: an intent, one item of it, or a router ("").
@@ -37,26 +37,41 @@ type function struct {
 
 func of(ev orchestrator.Event) function { return function{ev.Intent, ev.Item} }
 
-// A doing is an intent that has begun.
-type doing struct {
+// A Doing is an intent that has begun.
+type Doing struct {
 	function
-	id   string
-	name string // with the number of its item
-	tool bool
+	ID   string
+	Name string // with the number of its item
+	Tool bool
 }
 
-// words are a text that has begun.
-type words struct {
+// Intent returns the name without the number, and the number.
+func (d *Doing) Intent() (name string, item int) { return d.intent, d.item }
+
+// Words are a text that has begun.
+type Words struct {
 	function
-	id        string
+	ID        string
 	iteration int
 	attempt   int
 	said      strings.Builder
 	gap       bool // something is missing
 }
 
-func (w *words) mark(void bool) *marked {
-	return &marked{mark{Intent: w.intent, Item: w.item, Iteration: w.iteration, Attempt: w.attempt, Void: void}}
+// Mark returns the mark of the text.
+func (w *Words) Mark(void bool) Mark {
+	return Mark{Intent: w.intent, Item: w.item, Iteration: w.iteration, Attempt: w.attempt, Void: void}
+}
+
+// A Mark is metadata that this module adds to a text, under its own name.
+type Mark struct {
+	Intent    string `json:"intent,omitempty"`
+	Item      int    `json:"item,omitempty"`
+	Iteration int    `json:"iteration"`
+	Attempt   int    `json:"attempt,omitempty"`
+
+	// Void says that the text is not part of the reply: a later attempt says it anew.
+	Void bool `json:"void,omitempty"`
 }
 
 // event tells of an event.
@@ -92,8 +107,8 @@ func (t *teller) event(ev orchestrator.Event) {
 func (t *teller) begin(run string) {
 	if !t.begun {
 		t.begun, t.run = true, cmp.Or(t.run, run)
-		t.to.begin(t.run)
-		t.to.iteration()
+		t.to.Begin(t.run)
+		t.to.Iteration()
 	}
 }
 
@@ -107,12 +122,12 @@ func (t *teller) resumed(ev orchestrator.Event) {
 	t.endAll(beginsAnew)
 	for _, w := range t.told {
 		if w.iteration >= ev.Iteration {
-			t.to.retract(w)
+			t.to.Retract(w)
 		}
 	}
-	t.told = slices.DeleteFunc(t.told, func(w *words) bool { return w.iteration >= ev.Iteration })
+	t.told = slices.DeleteFunc(t.told, func(w *Words) bool { return w.iteration >= ev.Iteration })
 	t.iteration = ev.Iteration
-	t.to.iteration()
+	t.to.Iteration()
 }
 
 // reach ends the iterations before n.
@@ -120,7 +135,7 @@ func (t *teller) reach(n int) {
 	if n > t.iteration {
 		t.endAll("")
 		t.iteration = n
-		t.to.iteration()
+		t.to.Iteration()
 	}
 }
 
@@ -147,30 +162,30 @@ func (t *teller) again(f function) {
 	t.end(f, beginsAnew)
 	for _, w := range t.told {
 		if w.function == f && w.iteration == t.iteration {
-			t.to.retract(w)
+			t.to.Retract(w)
 		}
 	}
-	t.told = slices.DeleteFunc(t.told, func(w *words) bool { return w.function == f && w.iteration == t.iteration })
+	t.told = slices.DeleteFunc(t.told, func(w *Words) bool { return w.function == f && w.iteration == t.iteration })
 }
 
 // end ends what f has begun, as endAll does.
 func (t *teller) end(f function, fault string) {
-	if i := slices.IndexFunc(t.doing, func(d *doing) bool { return d.function == f }); i >= 0 {
+	if i := slices.IndexFunc(t.doing, func(d *Doing) bool { return d.function == f }); i >= 0 {
 		t.endDoing(i, fault)
 	}
-	if i := slices.IndexFunc(t.words, func(w *words) bool { return w.function == f }); i >= 0 {
+	if i := slices.IndexFunc(t.words, func(w *Words) bool { return w.function == f }); i >= 0 {
 		t.endWords(i, fault != "")
 	}
 }
 
 func (t *teller) endDoing(i int, fault string) {
-	t.to.ended(t.doing[i], fault)
+	t.to.Ended(t.doing[i], fault)
 	t.doing = slices.Delete(t.doing, i, i+1)
 }
 
 func (t *teller) endWords(i int, void bool) {
 	w := t.words[i]
-	t.to.close(w, void)
+	t.to.Close(w, void)
 	t.words = slices.Delete(t.words, i, i+1)
 	if !void {
 		t.told = append(t.told, w)
@@ -178,36 +193,36 @@ func (t *teller) endWords(i int, void bool) {
 }
 
 func (t *teller) start(ev orchestrator.Event) {
-	d := &doing{function: of(ev), id: t.id(), name: ev.Intent, tool: slices.Contains(t.tools, ev.Intent)}
+	d := &Doing{function: of(ev), ID: t.id(), Name: ev.Intent, Tool: slices.Contains(t.tools, ev.Intent)}
 	if ev.Item > 0 {
-		d.name += " " + strconv.Itoa(ev.Item)
+		d.Name += " " + strconv.Itoa(ev.Item)
 	}
 	t.doing = append(t.doing, d)
-	t.to.intent(d)
+	t.to.Intent(d)
 }
 
 func (t *teller) token(ev orchestrator.Event) {
-	i := slices.IndexFunc(t.words, func(w *words) bool { return w.function == of(ev) })
+	i := slices.IndexFunc(t.words, func(w *Words) bool { return w.function == of(ev) })
 	if i >= 0 && t.words[i].attempt != ev.Attempt { // the event between them was dropped
 		t.endWords(i, true)
 		i = -1
 	}
 	if i < 0 {
-		t.words = append(t.words, t.text(&words{function: of(ev), iteration: ev.Iteration, attempt: ev.Attempt}))
+		t.words = append(t.words, t.text(&Words{function: of(ev), iteration: ev.Iteration, attempt: ev.Attempt}))
 		i = len(t.words) - 1
 	}
 	w := t.words[i]
 	w.gap = w.gap || ev.Dropped > 0
 	if ev.Delta != "" {
 		w.said.WriteString(ev.Delta)
-		t.to.say(w, ev.Delta)
+		t.to.Say(w, ev.Delta)
 	}
 }
 
 // text begins a text.
-func (t *teller) text(w *words) *words {
-	w.id = t.id()
-	t.to.text(w)
+func (t *teller) text(w *Words) *Words {
+	w.ID = t.id()
+	t.to.Text(w)
 	return w
 }
 
@@ -222,13 +237,13 @@ func (t *teller) conclude(r Reply) {
 	t.endAll("")
 	if !t.hasSaid(r.Text) {
 		if n := len(t.told); n > 0 && t.told[n-1].gap {
-			t.to.retract(t.told[n-1])
+			t.to.Retract(t.told[n-1])
 		}
-		w := t.text(&words{iteration: t.iteration})
-		t.to.say(w, r.Text)
-		t.to.close(w, false)
+		w := t.text(&Words{iteration: t.iteration})
+		t.to.Say(w, r.Text)
+		t.to.Close(w, false)
 	}
-	t.to.finish(r)
+	t.to.Finish(r)
 }
 
 // hasSaid reports whether the newest texts together say text.

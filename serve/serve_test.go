@@ -1,4 +1,4 @@
-package turnhttp_test
+package serve_test
 
 import (
 	"bytes"
@@ -19,9 +19,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/test/bubble"
+	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/serve"
 )
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // A fakeBot is a Bot whose sessions take a while to recover.
 type fakeBot struct {
@@ -30,6 +34,8 @@ type fakeBot struct {
 	shutdown func(context.Context) error
 	*story
 }
+
+func (b *fakeBot) in(s *story) { b.story = s }
 
 func (b *fakeBot) Name() string { return "fake" }
 
@@ -90,7 +96,7 @@ func (s *story) want(t *testing.T, lines ...string) {
 // A trial is a service under test, with fake time and without a network.
 type trial struct {
 	t    *testing.T
-	pipe *pipe
+	pipe *bubble.Pipe
 	log  bytes.Buffer // to be read after the service has ended
 	end  context.CancelCauseFunc
 	done chan error
@@ -101,14 +107,14 @@ type trial struct {
 var errOver = errors.New("the test is over")
 
 // try starts the service, without waiting for anything.
-func try(t *testing.T, s turnhttp.Service) *trial {
+func try(t *testing.T, s serve.Service) *trial {
 	t.Helper()
-	r := &trial{t: t, pipe: newPipe(), done: make(chan error, 1), story: new(story)}
+	r := &trial{t: t, pipe: bubble.NewPipe(), done: make(chan error, 1), story: new(story)}
 	if s.Listener == nil {
 		s.Listener = r.pipe
 	}
 	for _, b := range s.Bots {
-		b.(*fakeBot).story = r.story
+		b.(interface{ in(s *story) }).in(r.story)
 	}
 	inner := s.Close
 	s.Close = func() error {
@@ -121,21 +127,26 @@ func try(t *testing.T, s turnhttp.Service) *trial {
 	s.Logger = slog.New(slog.NewTextHandler(&r.log, nil))
 	ctx, end := context.WithCancelCause(t.Context())
 	r.end = end
-	go func() { r.done <- turnhttp.Serve(ctx, s) }()
+	go func() { r.done <- serve.Run(ctx, s) }()
 	synctest.Wait()
 	return r
 }
 
+// notOpen is what the gate says while it is shut.
+const notOpen = `{"type":"/problems/unavailable","title":"The service is not available now.","status":503,` +
+	`"retryable":true}` + "\n"
+
 // get returns the status of a GET; 0 if the request failed.
 func (r *trial) get(path string) int {
 	r.t.Helper()
-	resp, err := r.pipe.client().Get("http://service" + path)
+	resp, err := r.pipe.Client().Get("http://service" + path)
 	if err != nil {
 		return 0
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") == "" {
-		r.t.Errorf("%s: 503 without Retry-After", path)
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode == http.StatusServiceUnavailable &&
+		(resp.Header.Get("Retry-After") != "1" || string(body) != notOpen) {
+		r.t.Errorf("%s: 503 with %v and %s", path, resp.Header, body)
 	}
 	return resp.StatusCode
 }
@@ -170,8 +181,8 @@ func (r *trial) stop() error {
 
 var teapot = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 
-// bubble runs f with fake time. The runtime's goroutines for signals must begin outside.
-func bubble(t *testing.T, f func(*testing.T)) {
+// inBubble runs f with fake time. The runtime's goroutines for signals must begin outside.
+func inBubble(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGTERM)
@@ -180,8 +191,8 @@ func bubble(t *testing.T, f func(*testing.T)) {
 }
 
 // The gate is shut while the service prepares and drains, and each phase begins when the one before has ended.
-func TestServeOpensWhenDrained(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+func TestOpensWhenDrained(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		prepared, drained := make(chan struct{}), make(chan struct{})
 		bot := &fakeBot{sessions: []string{"s"}}
 		bot.recovers = func(context.Context, string) (string, error) {
@@ -190,8 +201,8 @@ func TestServeOpensWhenDrained(t *testing.T) {
 			return "settled", nil
 		}
 		var r *trial
-		r = try(t, turnhttp.Service{
-			Handler: teapot, Bots: []turnhttp.Bot{bot},
+		r = try(t, serve.Service{
+			Handler: teapot, Bots: []serve.Bot{bot},
 			Prepare: func(context.Context) error { <-prepared; return nil },
 			Background: []func(context.Context) error{func(ctx context.Context) error {
 				r.tell("background")
@@ -233,9 +244,69 @@ func TestServeOpensWhenDrained(t *testing.T) {
 	})
 }
 
+// A gate that is shut closes the connection, so that the client finds another process.
+func TestGateCloses(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := try(t, serve.Service{Handler: teapot, Prepare: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		keep := &http.Client{Transport: &http.Transport{DialContext: r.pipe.Dial}} // it would keep the connection
+		resp, err := keep.Get("http://service/hello")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if !resp.Close || resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%d, and the connection stays: %v", resp.StatusCode, resp.Header)
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Each database is swept once a minute, however many bots use it. What comes due in a bot is done for each of them.
+func TestSweeps(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var r *trial
+		said := func(what string) func(context.Context, int) (int, error) {
+			return func(context.Context, int) (int, error) { r.tell(what); return 0, nil }
+		}
+		r = try(t, serve.Service{
+			Handler: teapot,
+			Bots: []serve.Bot{ // four, so that what each of them does comes too often for one
+				new(fakeBot), &expiring{new(fakeBot)}, &expiring{new(fakeBot)}, &expiring{new(fakeBot)},
+			},
+			Sweeps: []func(context.Context, int) (int, error){said("database 1"), said("database 2")},
+		})
+		time.Sleep(3*time.Minute + time.Second) // a pause of 30 to 90 seconds: 2 to 6 in three minutes
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		times := make(map[string]int)
+		for _, line := range r.lines {
+			times[line]++
+		}
+		for line, bots := range map[string]int{"sweep": 0, "expire": 3, "database 1": 1, "database 2": 1} {
+			if n := times[line]; n < 2*bots || n > 6*bots {
+				t.Errorf("%s: %d times in three minutes", line, n)
+			}
+		}
+	})
+}
+
+// An expiring is a bot in whose sessions something comes due.
+type expiring struct{ *fakeBot }
+
+func (b *expiring) Expire(context.Context, int) (int, error) {
+	b.tell("expire")
+	return 0, nil
+}
+
 // If the drain takes too long, the service serves while the drain goes on, and says so.
-func TestServeDrainTimeout(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+func TestDrainTimeout(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var ended error
 		bot := &fakeBot{sessions: []string{"s"}}
 		bot.recovers = func(ctx context.Context, _ string) (string, error) {
@@ -243,7 +314,7 @@ func TestServeDrainTimeout(t *testing.T) {
 			ended = context.Cause(ctx)
 			return "", ctx.Err()
 		}
-		r := try(t, turnhttp.Service{Handler: teapot, Bots: []turnhttp.Bot{bot}})
+		r := try(t, serve.Service{Handler: teapot, Bots: []serve.Bot{bot}})
 		time.Sleep(29 * time.Second)
 		r.wantShut()
 		time.Sleep(time.Second)
@@ -263,7 +334,7 @@ func TestServeDrainTimeout(t *testing.T) {
 }
 
 // A database that is away is waited for. Another error ends the service at once, and so does the end of patience.
-func TestServePrepare(t *testing.T) {
+func TestPrepare(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	for _, c := range []struct {
 		name  string
@@ -278,9 +349,9 @@ func TestServePrepare(t *testing.T) {
 		{"read-only", &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, time.Hour, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
 				began := time.Now()
-				r := try(t, turnhttp.Service{Handler: teapot, Prepare: func(context.Context) error {
+				r := try(t, serve.Service{Handler: teapot, Prepare: func(context.Context) error {
 					if time.Since(began) >= c.heals {
 						return nil
 					}
@@ -311,16 +382,16 @@ func (s sqlState) Error() string    { return "state " + string(s) }
 func (s sqlState) SQLState() string { return string(s) }
 
 // A service that is told to end while it boots does so, without an error.
-func TestServeEndsWhileItBoots(t *testing.T) {
+func TestEndsWhileItBoots(t *testing.T) {
 	for _, phase := range []string{"prepare", "drain"} {
 		t.Run(phase, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
 				wait := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-				s := turnhttp.Service{Handler: teapot, Prepare: wait}
+				s := serve.Service{Handler: teapot, Prepare: wait}
 				if phase == "drain" {
 					s.Prepare = nil
 					recovers := func(ctx context.Context, _ string) (string, error) { return "", wait(ctx) }
-					s.Bots = []turnhttp.Bot{&fakeBot{sessions: []string{"s"}, recovers: recovers}}
+					s.Bots = []serve.Bot{&fakeBot{sessions: []string{"s"}, recovers: recovers}}
 				}
 				r := try(t, s)
 				r.wantShut()
@@ -337,7 +408,7 @@ func TestServeEndsWhileItBoots(t *testing.T) {
 
 // Readers of events, and handlers that ignore everything, do not hold the end for ever. A request that ends by itself
 // is let finish.
-func TestServeCutsRequests(t *testing.T) {
+func TestCutsRequests(t *testing.T) {
 	for _, c := range []struct {
 		name, path string
 		took       time.Duration
@@ -348,7 +419,7 @@ func TestServeCutsRequests(t *testing.T) {
 		{"hangs", "/hang", 6 * time.Second, orchestrator.ErrShuttingDown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
 				var cause error
 				begun, free := make(chan struct{}), make(chan struct{})
 				mux := http.NewServeMux()
@@ -368,10 +439,10 @@ func TestServeCutsRequests(t *testing.T) {
 					<-free
 					cause = context.Cause(r.Context())
 				})
-				r := try(t, turnhttp.Service{Handler: mux})
+				r := try(t, serve.Service{Handler: mux})
 				answer := make(chan string, 1)
 				go func() {
-					resp, err := r.pipe.client().Get("http://service" + c.path)
+					resp, err := r.pipe.Client().Get("http://service" + c.path)
 					if err != nil {
 						answer <- err.Error()
 						return
@@ -399,11 +470,11 @@ func TestServeCutsRequests(t *testing.T) {
 }
 
 // A turn may go on for the grace, while no other request is let in.
-func TestServeGrace(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+func TestGrace(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		bot := &fakeBot{shutdown: func(ctx context.Context) error { <-ctx.Done(); return nil }}
-		r := try(t, turnhttp.Service{
-			Handler: teapot, Bots: []turnhttp.Bot{bot}, Timeouts: turnhttp.Timeouts{Grace: 7 * time.Second},
+		r := try(t, serve.Service{
+			Handler: teapot, Bots: []serve.Bot{bot}, Timeouts: serve.Timeouts{Grace: 7 * time.Second},
 		})
 		began := time.Now()
 		r.end(errOver)
@@ -416,10 +487,10 @@ func TestServeGrace(t *testing.T) {
 }
 
 // Background functions may end what they do for as long as turns may go on. The stores are closed after that.
-func TestServeGraceOfBackground(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+func TestGraceOfBackground(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var r *trial
-		r = try(t, turnhttp.Service{Handler: teapot, Background: []func(context.Context) error{
+		r = try(t, serve.Service{Handler: teapot, Background: []func(context.Context) error{
 			func(ctx context.Context) error {
 				<-ctx.Done()
 				time.Sleep(19 * time.Second)
@@ -436,14 +507,14 @@ func TestServeGraceOfBackground(t *testing.T) {
 
 // A bot may call the next one as a Tool. So the next one takes turns until the first has ended its own, or the grace
 // has passed.
-func TestServeShutsDownInOrder(t *testing.T) {
+func TestShutsDownInOrder(t *testing.T) {
 	for _, c := range []struct{ takes, next time.Duration }{
 		{3 * time.Second, 3 * time.Second}, {time.Minute, 20 * time.Second},
 	} {
-		bubble(t, func(t *testing.T) {
+		inBubble(t, func(t *testing.T) {
 			var next time.Duration
 			began := time.Now()
-			r := try(t, turnhttp.Service{Handler: teapot, Bots: []turnhttp.Bot{
+			r := try(t, serve.Service{Handler: teapot, Bots: []serve.Bot{
 				&fakeBot{shutdown: func(context.Context) error { time.Sleep(c.takes); return nil }},
 				&fakeBot{shutdown: func(context.Context) error { next = time.Since(began); return nil }},
 			}})
@@ -458,14 +529,14 @@ func TestServeShutsDownInOrder(t *testing.T) {
 }
 
 // Serve returns what failed, the first failure first, and always closes the stores.
-func TestServeFails(t *testing.T) {
+func TestFails(t *testing.T) {
 	errFirst, errClose, errBot := errors.New("first"), errors.New("not closed"), errors.New("not ended")
 	closing := func() error { return errClose }
 	t.Run("background", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
-			r := try(t, turnhttp.Service{
+		inBubble(t, func(t *testing.T) {
+			r := try(t, serve.Service{
 				Handler: teapot, Close: closing,
-				Bots: []turnhttp.Bot{&fakeBot{shutdown: func(context.Context) error { return errBot }}},
+				Bots: []serve.Bot{&fakeBot{shutdown: func(context.Context) error { return errBot }}},
 				Background: []func(context.Context) error{
 					func(context.Context) error { return nil },
 					func(context.Context) error { time.Sleep(time.Minute); return errFirst },
@@ -473,9 +544,9 @@ func TestServeFails(t *testing.T) {
 			})
 			time.Sleep(59 * time.Second)
 			r.wantOpen()
-			const want = "turnhttp: background function: first\n" +
-				"turnhttp: bot \"fake\": not ended\n" +
-				"turnhttp: close: not closed"
+			const want = "serve: background function: first\n" +
+				"serve: bot \"fake\": not ended\n" +
+				"serve: close: not closed"
 			if err := <-r.done; err == nil || err.Error() != want || !errors.Is(err, errFirst) {
 				t.Errorf("got %v", err)
 			}
@@ -487,15 +558,15 @@ func TestServeFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		err = turnhttp.Serve(t.Context(), turnhttp.Service{Addr: l.Addr().String(), Handler: teapot, Close: closing})
+		err = serve.Run(t.Context(), serve.Service{Addr: l.Addr().String(), Handler: teapot, Close: closing})
 		if !errors.Is(err, syscall.EADDRINUSE) || !errors.Is(err, errClose) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("accept", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
-			p := newPipe()
-			r := try(t, turnhttp.Service{Listener: p, Handler: teapot})
+		inBubble(t, func(t *testing.T) {
+			p := bubble.NewPipe()
+			r := try(t, serve.Service{Listener: p, Handler: teapot})
 			p.Close()
 			if err := <-r.done; !errors.Is(err, net.ErrClosed) {
 				t.Errorf("got %v", err)
@@ -504,12 +575,12 @@ func TestServeFails(t *testing.T) {
 		})
 	})
 	t.Run("work", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		inBubble(t, func(t *testing.T) {
 			free := make(chan struct{})
-			r := try(t, turnhttp.Service{Handler: teapot, Background: []func(context.Context) error{
+			r := try(t, serve.Service{Handler: teapot, Background: []func(context.Context) error{
 				func(context.Context) error { <-free; return nil },
 			}})
-			if err := r.stop(); err == nil || err.Error() != "turnhttp: background functions have not ended" {
+			if err := r.stop(); err == nil || err.Error() != "serve: background functions have not ended" {
 				t.Errorf("got %v", err)
 			}
 			close(free)
@@ -518,9 +589,9 @@ func TestServeFails(t *testing.T) {
 }
 
 // A handler that panics ends its request. The log says where, and not with which value.
-func TestServePanic(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := try(t, turnhttp.Service{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+func TestPanic(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := try(t, serve.Service{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			panic("card 4711")
 		})})
 		r.wantGet("/x", 0)
@@ -536,11 +607,11 @@ func TestServePanic(t *testing.T) {
 	})
 }
 
-func TestServeWithoutHandler(t *testing.T) {
+func TestWithoutHandler(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("Serve takes a Service without a Handler")
+			t.Error("Run takes a Service without a Handler")
 		}
 	}()
-	_ = turnhttp.Serve(t.Context(), turnhttp.Service{})
+	_ = serve.Run(t.Context(), serve.Service{})
 }

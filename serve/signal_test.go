@@ -1,6 +1,6 @@
 //go:build unix
 
-package turnhttp_test
+package serve_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/serve"
 )
 
 // A background function fails, and the service ends. Then comes the first signal. It ends nothing: turns have their
@@ -29,22 +29,25 @@ func TestFirstSignalAfterFailure(t *testing.T) {
 	closed, done := false, make(chan error, 1)
 	bot := &fakeBot{story: new(story), shutdown: func(context.Context) error { <-release; return nil }}
 	go func() {
-		done <- turnhttp.Serve(t.Context(), turnhttp.Service{
-			Handler: teapot, Listener: listener, Bots: []turnhttp.Bot{bot}, Logger: slog.New(slog.DiscardHandler),
+		done <- serve.Run(t.Context(), serve.Service{
+			Handler: teapot, Listener: listener, Bots: []serve.Bot{bot}, Logger: slog.New(slog.DiscardHandler),
 			Background: []func(context.Context) error{func(context.Context) error { <-fail; return broken }},
 			Close:      func() error { closed = true; return nil },
 		})
 	}()
 	await := func(status int) {
 		t.Helper()
-		wait(t, func() bool {
+		for late := time.Now().Add(20 * time.Second); time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
 			resp, err := http.Get(url + "/readyz")
 			if err != nil {
-				return false
+				continue
 			}
 			resp.Body.Close()
-			return resp.StatusCode == status
-		})
+			if resp.StatusCode == status {
+				return
+			}
+		}
+		t.Fatalf("/readyz is not %d", status)
 	}
 	await(http.StatusOK)
 	close(fail)

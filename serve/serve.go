@@ -1,4 +1,4 @@
-package turnhttp
+package serve
 
 import (
 	"cmp"
@@ -15,13 +15,15 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
-// A Bot is an Orchestrator, as [Serve] needs it.
+// A Bot is an Orchestrator, as [Run] needs it.
 type Bot interface {
 	bootdrain.Bot
 
-	// Sweep retires what the stores no longer need: see bootdrain.Options.Sweep.
+	// Sweep retires what the stores no longer need: see bootdrain.Options.Sweep. If there are Service.Sweeps, it is not
+	// called. Of a Bot with a method Expire of the same signature, as an Orchestrator is one, Expire is called then.
 	Sweep(ctx context.Context, limit int) (retired int, err error)
 
 	// ObserveBacklog registers gauges of what the stores hold that is not finished, until stop is called.
@@ -33,7 +35,7 @@ type Bot interface {
 
 // A Service is a process that serves bots. Only Handler is required.
 type Service struct {
-	// Handler answers the requests, once the service is ready. Until then, and again at the end, [Gate] does.
+	// Handler answers the requests while the gate is open: see the package comment.
 	Handler http.Handler
 
 	// Bots are drained at boot, watched while the service is ready, and shut down at the end, one after the other. A
@@ -41,27 +43,32 @@ type Service struct {
 	Bots []Bot
 
 	// Prepare makes the stores ready, before a bot uses them: migrations.Up, or migrations.Check. If it fails because a
-	// server is not there, Serve calls it again, for Timeouts.Prepare. A call may take longer than that.
+	// server is not there, Run calls it again, for Timeouts.Prepare. A call may take longer than that.
 	Prepare func(context.Context) error
+
+	// Sweeps retire what the databases no longer need: Sweep of a postgres.DB, say. Run calls each of them once a
+	// minute while the service is ready, as bootdrain.Sweep does. nil means that each bot sweeps its own stores, also
+	// if several bots have them in one database.
+	Sweeps []func(ctx context.Context, limit int) (retired int, err error)
 
 	// Background functions run while the service is ready, and have to return when ctx ends. They may end what they do
 	// for as long as turns may go on. So the Run of an engine of workflows belongs here. If one of them returns an
 	// error before ctx ends, the service ends.
 	Background []func(ctx context.Context) error
 
-	// Close closes the clients of the stores. Serve calls it once, last, also if it has not come to serve.
+	// Close closes the clients of the stores. Run calls it once, last, also if it has not come to serve.
 	Close func() error
 
 	// Addr is the TCP address to listen on. "" means ":8080".
 	Addr string
 
-	// Listener is used in place of Addr, if it is not nil. Serve closes it.
+	// Listener is used in place of Addr, if it is not nil. Run closes it.
 	Listener net.Listener
 
 	Timeouts Timeouts
 
-	// Drain has options for the drains and watches of all bots. nil means the defaults, and Sessions has to be nil.
-	// Sweep is each bot's own, unless Drain has one. OnRun is called for several bots at once.
+	// Drain has options for the drains and watches of all bots. nil means the defaults. Sessions and Sweep
+	// have to be nil. OnRun is called for several bots at once.
 	Drain *bootdrain.Options
 
 	// Logger gets what the service does. nil means slog.Default().
@@ -78,53 +85,53 @@ type Timeouts struct {
 	Drain time.Duration
 
 	// Grace is how long turns may go on at the end, before they are handed off, and background functions. 0 means 20s.
-	// The end may take longer: see Serve.
+	// The end may take longer: see Run.
 	Grace time.Duration
 }
 
-// Serve is the life of a process. It returns when ctx has ended, or the process has got SIGTERM or an interrupt, and
+// Run is the life of a process. It returns when ctx has ended, or the process has got SIGTERM or an interrupt, and
 // all that it began has ended. A second signal ends the process at once, by the signal's default action.
 //
-// Serve listens first, with the [Gate] shut. Then it prepares the stores, drains the bots, and opens the gate. From
-// then on it watches the bots, and runs the background functions. From when the stores are prepared until it closes
+// Run listens first, with the gate shut. Then it prepares the stores, drains the bots, and opens the gate. From then on
+// it watches the bots, sweeps, and runs the background functions. From when the stores are prepared until it closes
 // them, it observes the backlog of each bot: see ObserveBacklog of an Orchestrator. So set the meter provider of
 // OpenTelemetry before.
 //
 // At the end it shuts the gate, and ends watches, drains and background functions. Turns may go on for Timeouts.Grace.
 // Then they are handed off, and another process takes them up. Requests that go on after that, such as readers of
 // events, are cut off: their contexts end after a second, with the cause orchestrator.ErrShuttingDown, and their
-// connections five seconds later. Serve waits for background functions as long, and at least five seconds. Last, Serve
+// connections five seconds later. Run waits for background functions as long, and at least five seconds. Last, Run
 // calls Close. In all, the end takes Timeouts.Grace and a second or two, if
 // the functions of the bots and the handlers heed their contexts. If not, it takes as long as Shutdown of an
 // Orchestrator says, and eleven seconds.
 //
 // If preparing, listening, accepting connections or a background function fails, the service ends in the same way, and
-// Serve returns the error, joined with those of the end. If the drain fails, Serve logs it and serves: the watch tries
+// Run returns the error, joined with those of the end. If the drain fails, Run logs it and serves: the watch tries
 // again.
 //
-// Serve panics if Handler is nil.
-func Serve(ctx context.Context, s Service) error {
+// Run panics if Handler is nil.
+func Run(ctx context.Context, s Service) error {
 	if s.Handler == nil {
-		panic("turnhttp: Service.Handler is nil")
+		panic("serve: Service.Handler is nil")
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // gives the second signal its default action
-	ctx = withLog(ctx, cmp.Or(s.Logger, slog.Default()))
+	ctx = logtext.WithLogger(ctx, cmp.Or(s.Logger, slog.Default()))
 	return newLife(ctx, s).run(ctx, stop)
 }
 
-// A life is one call of Serve.
+// A life is one call of Run.
 type life struct {
 	Service
-	gate   Gate
+	gate   gate
 	server *http.Server
 
 	// cut ends the contexts of all requests.
 	cut      context.CancelCauseFunc
 	requests requests
 
-	// work are the goroutines that Serve has begun: the server, drains, watches and background functions.
+	// work are the goroutines that Run has begun: the server, drains, watches and background functions.
 	work sync.WaitGroup
 
 	// observed ends the gauges of the bots.
@@ -140,14 +147,14 @@ func newLife(ctx context.Context, s Service) *life {
 	l.Timeouts.Prepare = cmp.Or(s.Timeouts.Prepare, 10*time.Second)
 	l.Timeouts.Drain = cmp.Or(s.Timeouts.Drain, 30*time.Second)
 	l.Timeouts.Grace = cmp.Or(s.Timeouts.Grace, 20*time.Second)
-	l.gate.Handler = l.guard(s.Handler)
+	l.gate.handler = l.guard(s.Handler)
 	ctx, l.cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	l.server = newServer(ctx, &l.gate, l.Logger)
 	l.server.ConnState = l.requests.note
 	return l
 }
 
-// run is Serve. After the first signal it calls stop before anybody can see the gate shut: who has seen that may send
+// run is Run. After the first signal it calls stop before anybody can see the gate shut: who has seen that may send
 // the second one.
 func (l *life) run(ctx context.Context, stop func()) error {
 	listener, err := l.listen(ctx)
@@ -163,7 +170,7 @@ func (l *life) run(ctx context.Context, stop func()) error {
 	}
 	l.work.Go(func() {
 		if err := l.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			fail(fmt.Errorf("turnhttp: serve: %w", err))
+			fail(fmt.Errorf("serve: serve: %w", err))
 		}
 	})
 	if err := l.boot(alive, listener.Addr(), fail); err != nil {
@@ -185,7 +192,7 @@ func (l *life) listen(ctx context.Context) (net.Listener, error) {
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(l.Addr, ":8080"))
 	if err != nil {
-		return nil, fmt.Errorf("turnhttp: listen: %w", err)
+		return nil, fmt.Errorf("serve: listen: %w", err)
 	}
 	return listener, nil
 }
@@ -201,13 +208,14 @@ func (l *life) boot(ctx context.Context, addr net.Addr, fail func(error)) error 
 	if !l.drain(ctx) {
 		return nil
 	}
-	l.gate.Open()
+	l.gate.open.Store(true)
 	l.Logger.InfoContext(ctx, "serving", "addr", addr.String(), "boot_ms", time.Since(began).Milliseconds())
 	l.watch(ctx)
+	l.sweep(ctx)
 	for _, f := range l.Background {
 		l.work.Go(func() {
 			if err := f(ctx); err != nil && !isEnd(ctx, err) {
-				fail(fmt.Errorf("turnhttp: background function: %w", err))
+				fail(fmt.Errorf("serve: background function: %w", err))
 			}
 		})
 	}
@@ -224,7 +232,7 @@ func (l *life) close() error {
 		return nil
 	}
 	if err := l.Close(); err != nil {
-		return fmt.Errorf("turnhttp: close: %w", err)
+		return fmt.Errorf("serve: close: %w", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package turnhttp_test
+package tell_test
 
 import (
 	"bytes"
@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/turnhttp/agui"
+	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
 
 // frontendsEnv names a directory in which npm has installed the libraries of front ends.
@@ -44,8 +45,8 @@ func TestFrontEndLibraries(t *testing.T) {
 	byName := make(map[string]scene)
 	for _, s := range scenes {
 		byName[s.name] = s
-		ui, _ := encoded(t, turnhttp.UIMessages, s.show())
-		agui, _ := encoded(t, turnhttp.AGUI, s.show())
+		ui, _ := encoded(t, uichat.Write, s.show())
+		agui, _ := encoded(t, agui.Write, s.show())
 		answers = append(answers, answer{s.name, "ui", ui.Body.String()}, answer{s.name, "agui", agui.Body.String()})
 	}
 	in, err := json.Marshal(answers)

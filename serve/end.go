@@ -1,4 +1,4 @@
-package turnhttp
+package serve
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
-	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
 // How long the end of a life waits for what goes on although all turns have ended.
@@ -25,11 +25,11 @@ const (
 )
 
 // errWork says that background functions ignore the end of their context.
-var errWork = errors.New("turnhttp: background functions have not ended")
+var errWork = errors.New("serve: background functions have not ended")
 
 // end ends what the life has begun, except for Close.
 func (l *life) end(ctx context.Context) {
-	l.gate.Close()
+	l.gate.open.Store(false)
 	log := l.Logger.With("grace_ms", l.Timeouts.Grace.Milliseconds())
 	if ctx.Err() != nil {
 		log = log.With("err", logtext.Of(context.Cause(ctx)))
@@ -55,7 +55,7 @@ func (l *life) handOff(ctx context.Context) {
 		bots.Go(func() {
 			defer close(ended)
 			if err := b.Shutdown(grace); err != nil {
-				l.note(fmt.Errorf("turnhttp: bot %q: %w", b.Name(), err))
+				l.note(fmt.Errorf("serve: bot %q: %w", b.Name(), err))
 			}
 		})
 		select {
@@ -73,7 +73,7 @@ func (l *life) endRequests(ctx context.Context) {
 		l.closeServer()
 		return
 	}
-	l.cut(orchestrator.ErrShuttingDown)
+	l.cut(owner.ErrShuttingDown)
 	if !l.requests.end(ctx, lastRequests) {
 		const what = "requests cut off: they ignore the end of their contexts, or their clients do not read"
 		l.Logger.WarnContext(ctx, what)
@@ -87,7 +87,7 @@ func (l *life) shutServer(ctx context.Context) bool {
 	defer cancel()
 	err := l.server.Shutdown(ctx)
 	if err != nil && ctx.Err() == nil {
-		l.note(fmt.Errorf("turnhttp: server: %w", err))
+		l.note(fmt.Errorf("serve: server: %w", err))
 	}
 	return ctx.Err() == nil
 }

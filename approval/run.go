@@ -1,6 +1,7 @@
-package turnhttp
+package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -8,10 +9,10 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inbox"
-	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/internal/foreign"
 )
 
-// How Answers goes over the inbox.
+// How Run goes over the inbox.
 const (
 	answersEvery  = 5 * time.Second
 	answersAtOnce = 4
@@ -21,33 +22,31 @@ const (
 	answersMost  = 10 * time.Minute
 )
 
-// Answers runs the answers that lie in the inbox of the bot although no request is at work on them: their process has
-// died, or their turn has failed. It also removes answers to questions that are no longer asked. It returns nil when
-// ctx ends or the bot shuts down, and all that it runs has ended.
+// Run runs the answers that lie in the inbox of the bot although no call is at work on them: their process has died, or
+// their turn has failed. It also removes answers to questions that are no longer asked. It returns nil when ctx ends or
+// the bot shuts down, and all that it runs has ended.
 //
-// Answers belongs beside the watch of package bootdrain, in each process that serves the bot, with the Options of its
-// Handler. Of these it uses Questions, Answer, Inbox, TurnTimeout and OnError, with a nil request. It looks every 5
-// seconds, and leaves a new answer to its request until the second look. A session with an owner or a run in flight is
-// left alone: the watch finishes its run. After a failure it waits, up to ten minutes.
+// Run belongs beside the watch of package bootdrain, in each process that serves the bot. It looks every 5 seconds, and
+// leaves a new answer to its call until the second look. A session with an owner or a run in flight is left alone: the
+// watch finishes its run. After a failure Run waits, up to ten minutes.
 //
-// Each look says how many answers wait, as gauges of the meter provider of OpenTelemetry that was set when Answers
-// began: holdfast.answers, and holdfast.answers.age, for how long this process has seen the oldest.
-func Answers[S any](ctx context.Context, bot *orchestrator.Orchestrator[S], o Options[S]) error {
-	if o.Questions == nil || o.Inbox == nil || o.Answer == nil {
-		panic("turnhttp: Answers without Options.Questions, Inbox and Answer")
+// Each look says how many answers wait, as gauges of the meter provider of OpenTelemetry that was set when Run began:
+// holdfast.answers, and holdfast.answers.age, for how long this process has seen the oldest.
+func (d *Desk[S]) Run(ctx context.Context) error {
+	if d == nil || d.Bot == nil || d.Questions == nil || d.Inbox == nil || d.Answer == nil {
+		panic("approval: a Desk without Bot, Questions, Answer and Inbox")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(bot.Serving(), cancel)()
+	defer context.AfterFunc(d.Bot.Serving(), cancel)()
 	l := &lookout[S]{
-		server: &server[S]{Options: o.orDefaults(), bot: bot},
-		known:  make(map[aboutOne]*waiting), places: make(chan struct{}, answersAtOnce),
+		desk: d, known: make(map[aboutOne]*waiting), places: make(chan struct{}, answersAtOnce),
 	}
 	defer l.work.Wait()
 	defer l.observe(ctx)()
 	for {
 		if err := l.look(ctx); err != nil && ctx.Err() == nil {
-			l.server.report(ctx, nil, err)
+			d.report(ctx, err)
 		}
 		pause := time.NewTimer(answersEvery/2 + rand.N(answersEvery)) // processes that began at once do not meet
 		select {
@@ -61,7 +60,7 @@ func Answers[S any](ctx context.Context, bot *orchestrator.Orchestrator[S], o Op
 
 // A lookout looks for answers to run.
 type lookout[S any] struct {
-	server *server[S]
+	desk   *Desk[S]
 	work   sync.WaitGroup
 	places chan struct{}
 
@@ -84,17 +83,17 @@ type waiting struct {
 
 // look goes over the inbox once, and begins to run what is due.
 func (l *lookout[S]) look(ctx context.Context) error {
-	s := l.server
+	d := l.desk
 	var all []inbox.Item
 	damaged := 0
-	for it, err := range s.Inbox.Items(ctx, inbox.Key{Orchestrator: s.bot.Name()}, inbox.Answer) {
+	for it, err := range d.Inbox.Items(ctx, inbox.Key{Orchestrator: d.Bot.Name()}, inbox.Answer) {
 		if _, one := errors.AsType[*inbox.DamagedError](err); one {
 			damaged++ // an operator removes it
 			continue
 		}
 		if err != nil {
 			l.saw(seenAnswers{})
-			return &storeError{err}
+			return &foreign.StoreError{Err: err}
 		}
 		all = append(all, it)
 	}
@@ -107,15 +106,15 @@ func (l *lookout[S]) look(ctx context.Context) error {
 			return nil
 		}
 		l.work.Go(func() {
-			err := errEnded
+			err := foreign.ErrEnded
 			defer func() {
 				l.note(it, err)
 				if err != nil && ctx.Err() == nil {
-					s.report(ctx, nil, err)
+					d.report(ctx, err)
 				}
 				<-l.places
 			}()
-			_, err = caught("Answers", func() (struct{}, error) { return struct{}{}, s.runAnswer(ctx, it) })
+			_, err = foreign.Caught("Desk.Run", func() (struct{}, error) { return struct{}{}, d.runAnswer(ctx, it) })
 		})
 	}
 	return nil
@@ -163,33 +162,33 @@ func (l *lookout[S]) note(it inbox.Item, err error) {
 }
 
 // runAnswer runs an answer of the inbox, unless its session is at work. It removes an answer to what is not asked.
-func (s *server[S]) runAnswer(ctx context.Context, it inbox.Item) error {
-	st, err := s.bot.Inspect(ctx, it.Session)
+func (d *Desk[S]) runAnswer(ctx context.Context, it inbox.Item) error {
+	st, err := d.Bot.Inspect(ctx, it.Session)
 	if err != nil {
 		return err
 	}
 	if st.Run != nil || st.Owner != "" {
 		return nil
 	}
-	q, err := s.question(ctx, it.Session, it.ID)
+	q, err := d.question(ctx, it.Session, it.ID)
 	if err != nil {
 		return err
 	}
 	meant := false
 	if q != nil {
-		if meant, err = s.meant(ctx, it.Session, *q, it); err != nil {
+		if meant, err = d.meant(ctx, it.Session, *q, it); err != nil {
 			return err
 		}
 	}
 	if !meant || q.expired(it.At) {
-		return s.remove(ctx, it.Session, it.ID)
+		return d.remove(ctx, it.Session, it.ID)
 	}
-	c, err := s.taking(ctx, nil, it.Session, *q, Answer{Data: it.Data, By: Actor(it.By)})
+	p, err := d.taking(it.Session, *q, Answer{Data: it.Data, By: it.By})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.TurnTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.Timeout, 5*time.Minute))
 	defer cancel()
-	_, err = c.end(s.bot.Execute(ctx, c.session, c.input, nil))
+	_, err = p.run(ctx)
 	return err
 }

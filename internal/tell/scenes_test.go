@@ -1,4 +1,4 @@
-package turnhttp_test
+package tell_test
 
 import (
 	"bufio"
@@ -14,9 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/turnhttp/agui"
+	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A scene is a turn as a front end gets it.
 type scene struct {
@@ -205,7 +212,7 @@ var scenes = []scene{
 	{
 		name:   "a question",
 		events: []orchestrator.Event{ev(started), ev(token, in("ask", 1), say("May I?")), ev(settled)},
-		reply: turnhttp.Reply{Text: "May I?", Questions: []turnhttp.Question{{
+		reply: turnhttp.Reply{Text: "May I?", Questions: []approval.Question{{
 			ID: "q-1", Shown: map[string]any{"cents": 25000}, Expires: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC),
 		}}},
 		ui: []string{
@@ -370,7 +377,7 @@ func TestFrontEnds(t *testing.T) {
 			for name, p := range map[string]struct {
 				encode encoder
 				want   []string
-			}{"UIMessages": {turnhttp.UIMessages, s.ui}, "AGUI": {turnhttp.AGUI, s.agui}} {
+			}{"UIMessages": {uichat.Write, s.ui}, "AGUI": {agui.Write, s.agui}} {
 				w, err := encoded(t, p.encode, s.show())
 				if !errors.Is(err, s.err) || w.Code != http.StatusOK ||
 					w.Header().Get("Content-Type") != "text/event-stream" {
@@ -391,5 +398,21 @@ func TestFrontEnds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// AG-UI is told the tokens of a turn if there are any.
+func TestAGUIUsage(t *testing.T) {
+	for usage, want := range map[orchestrator.Usage]bool{
+		{}: false, {Input: 3}: true, {Output: 2}: true, {Cost: 1}: false,
+	} {
+		s := scene{events: []orchestrator.Event{ev(started), ev(settled)}, reply: turnhttp.Reply{Usage: usage}}
+		res, err := encoded(t, agui.Write, s.show())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(res.Body.String(), `"usage":[`); got != want {
+			t.Errorf("%+v: %s", usage, res.Body)
+		}
 	}
 }

@@ -5,43 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
-
-func TestGate(t *testing.T) {
-	g := &turnhttp.Gate{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusTeapot)
-	})}
-	want := func(path string, status int) {
-		t.Helper()
-		w := httptest.NewRecorder()
-		g.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		if w.Code != status || (status == 503) != (w.Header().Get("Retry-After") != "") {
-			t.Errorf("%s is %d with %v, want %d", path, w.Code, w.Header(), status)
-		}
-		if status == 503 && typeOf(w.Body.Bytes()) != "unavailable" {
-			t.Errorf("%s says %s", path, w.Body)
-		}
-	}
-	shut := func() {
-		t.Helper()
-		want("/", 503)
-		want("/sessions/s", 503)
-		want("/healthz", 200)
-		want("/readyz", 503)
-	}
-	shut()
-	g.Open()
-	want("/", 418)
-	want("/healthz", 200)
-	want("/readyz", 200)
-	g.Close()
-	shut()
-}
 
 // Status and Problem say what orchestrator.Public says.
 func TestProblem(t *testing.T) {
@@ -119,7 +89,7 @@ func TestNames(t *testing.T) {
 	w := newWorld()
 	h := http.NewServeMux()
 	h.Handle("/bot/", http.StripPrefix("/bot", turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())))
-	for i, session := range []string{"a/b", "..", "%2F", "é ?#", "s" + strings.Repeat("x", 511)} {
+	for i, session := range []string{"a/b", "..", "/", "a//b", "%2F", "é ?#", "s" + strings.Repeat("x", 511)} {
 		path := "/bot/sessions/" + escape(session)
 		q := request{method: "POST", path: path + "/turns", key: "k", body: `{"message":"ask q/1 2"}`}
 		if res := q.to(t.Context(), h); res.Code != 200 {
@@ -134,6 +104,60 @@ func TestNames(t *testing.T) {
 		res = request{method: "GET", path: path}.to(t.Context(), h)
 		if doc := decode[struct{ Session string }](t, res.Body.Bytes()); doc.Session != session {
 			t.Errorf("%q: session %d is %q", session, i, doc.Session)
+		}
+	}
+}
+
+// No path is cleaned, and no request is sent elsewhere: a redirect would not know what the program has stripped. What a
+// mux of the program has found in the path is there for Authorize.
+func TestPaths(t *testing.T) {
+	w := newWorld()
+	o := w.options()
+	authorize, tenant := o.Authorize, ""
+	o.Authorize = func(r *http.Request, session string, action turnhttp.Action) (turnhttp.Actor, error) {
+		tenant = r.PathValue("tenant")
+		return authorize(r, session, action)
+	}
+	inner, h := turnhttp.Handler(w.bot(t, w.definition(), nil), o), http.NewServeMux()
+	h.HandleFunc("/{tenant}/", func(w http.ResponseWriter, r *http.Request) {
+		http.StripPrefix("/"+r.PathValue("tenant"), inner).ServeHTTP(w, r)
+	})
+	res := request{method: "GET", path: "/acme/sessions/s"}.to(t.Context(), h)
+	if res.Code != 200 || tenant != "acme" {
+		t.Errorf("the tenant is %q: %d %s", tenant, res.Code, res.Body)
+	}
+	for _, c := range []struct {
+		method, path string
+		status       int
+		allow, kind  string
+	}{
+		{"GET", "/sessions/..", 200, "", ""},
+		{"GET", "/sessions/.", 200, "", ""},
+		{"GET", "sessions/s", 200, "", ""},
+		{"HEAD", "/sessions/s", 200, "", ""},
+		{"POST", "/sessions//turns", 400, "", "bad-request"},
+		{"GET", "/sessions/", 400, "", "bad-request"},
+		{"GET", "/sessions/s/", 404, "", "not-found"},
+		{"GET", "//sessions/s", 404, "", "not-found"},
+		{"GET", "/sessions/s/../s", 404, "", "not-found"},
+		{"GET", "/", 404, "", "not-found"},
+		{"OPTIONS", "/sessions/s", 405, "GET, HEAD, DELETE", "method"},
+		{"PUT", "/openapi.json", 405, "GET, HEAD", "method"},
+		{"GET", "/sessions/a%2Fb/turns", 405, "POST", "method"},
+	} {
+		r := httptest.NewRequest(c.method, "/", http.NoBody)
+		at, err := url.Parse("http://h" + c.path)
+		if !strings.HasPrefix(c.path, "/") { // as after http.StripPrefix("/bot/", …)
+			at, err = &url.URL{Path: c.path}, nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.URL = at
+		r.Header.Set("Content-Type", "application/json")
+		res := sent(inner, r)
+		if res.Code != c.status || res.Header().Get("Allow") != c.allow || typeOf(res.Body.Bytes()) != c.kind {
+			t.Errorf("%s %s: %d %v %s", c.method, c.path, res.Code, res.Header(), res.Body)
 		}
 	}
 }

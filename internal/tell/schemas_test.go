@@ -1,4 +1,4 @@
-package turnhttp_test
+package tell_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/turnhttp/agui"
+	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
 
 // A schema is the part of JSON Schema that the documents in testdata use. An object may have the members that its
@@ -148,8 +149,8 @@ func (s *schema) checkObject(o map[string]any) error {
 // What the encoders send fits the published schemas.
 func TestFrontEndSchemas(t *testing.T) {
 	for name, encode := range map[string]encoder{
-		"uimessage-5.schema.json": turnhttp.UIMessages, "uimessage-6.schema.json": turnhttp.UIMessages,
-		"uimessage-7.schema.json": turnhttp.UIMessages, "agui-1.schema.json": turnhttp.AGUI,
+		"uimessage-5.schema.json": uichat.Write, "uimessage-6.schema.json": uichat.Write,
+		"uimessage-7.schema.json": uichat.Write, "agui-1.schema.json": agui.Write,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, kinds := readSchema(t, name), make(map[string]bool)

@@ -1,4 +1,4 @@
-package turnhttp
+package serve
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func (l *life) prepare(ctx context.Context) error {
 		case err == nil, isEnd(ctx, err):
 			return nil
 		case ctx.Err() != nil, !away(err), time.Until(until) < pause:
-			return fmt.Errorf("turnhttp: prepare: %w", err)
+			return fmt.Errorf("serve: prepare: %w", err)
 		case pause == prepareFirst:
 			l.Logger.WarnContext(ctx, "not prepared: a server is away; tried again",
 				"err", logtext.Of(err), "for_ms", time.Until(until).Milliseconds())
@@ -80,7 +80,7 @@ func (l *life) observe(ctx context.Context) {
 func (l *life) unobserve() {
 	for _, stop := range l.observed {
 		if err := stop(); err != nil {
-			l.note(fmt.Errorf("turnhttp: backlog: %w", err))
+			l.note(fmt.Errorf("serve: backlog: %w", err))
 		}
 	}
 }
@@ -132,18 +132,39 @@ func (l *life) watch(ctx context.Context) {
 	}
 }
 
-func (l *life) drainOptions(b Bot) *bootdrain.Options {
+// sweep sweeps the databases until ctx ends.
+func (l *life) sweep(ctx context.Context) {
+	for _, f := range l.Sweeps {
+		l.work.Go(func() { _ = bootdrain.Sweep(ctx, f, l.options()) })
+	}
+}
+
+func (l *life) options() *bootdrain.Options {
 	var o bootdrain.Options
 	if l.Drain != nil {
 		o = *l.Drain
-	}
-	if o.Sweep == nil {
-		o.Sweep = b.Sweep
 	}
 	if o.Logger == nil {
 		o.Logger = l.Logger
 	}
 	return &o
+}
+
+// An expirer is a Bot in whose sessions something may come due, beside what its stores retire.
+type expirer interface {
+	Expire(ctx context.Context, limit int) (done int, err error)
+}
+
+func (l *life) drainOptions(b Bot) *bootdrain.Options {
+	o := l.options()
+	o.Sweep = b.Sweep
+	if len(l.Sweeps) > 0 {
+		o.Sweep = nil
+		if b, ok := b.(expirer); ok {
+			o.Sweep = b.Expire
+		}
+	}
+	return o
 }
 
 func sleep(ctx context.Context, d time.Duration) {

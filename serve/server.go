@@ -1,4 +1,4 @@
-package turnhttp
+package serve
 
 import (
 	"context"

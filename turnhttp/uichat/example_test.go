@@ -1,4 +1,4 @@
-package turnhttp_test
+package uichat_test
 
 import (
 	"context"
@@ -11,10 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
 
 // A page with useChat of the AI SDK talks to a bot.
-func ExampleUIMessages() {
+func Example() {
 	type State struct{ Reply string }
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "echo",
@@ -34,7 +35,7 @@ func ExampleUIMessages() {
 	chat := func(w http.ResponseWriter, r *http.Request) {
 		in := orchestrator.Input{Text: r.FormValue("text")} // a page sends JSON: see docs/http.md
 		turn := bot.Stream(context.WithoutCancel(r.Context()), "s-1", in, nil)
-		if err := turnhttp.UIMessages(w, r, turnhttp.ShowTurn("s-1", turn, reply)); err != nil {
+		if err := uichat.Write(w, r, turnhttp.ShowTurn("s-1", turn, reply)); err != nil {
 			log.Print(turnhttp.Status(err))
 		}
 	}

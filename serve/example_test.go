@@ -1,4 +1,4 @@
-package turnhttp_test
+package serve_test
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/serve"
 	"github.com/holdfast-go/holdfast/snapshot"
-	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // The main function of a service. Here a client asks once, and then the service is told to end. Otherwise it ends by
 // SIGTERM.
-func ExampleServe() {
+func Example() {
 	type State struct{ Reply string }
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "echo",
@@ -45,9 +45,9 @@ func ExampleServe() {
 		log.Fatal(err)
 	}
 	ctx, end := context.WithCancel(context.Background())
-	err = turnhttp.Serve(ctx, turnhttp.Service{
+	err = serve.Run(ctx, serve.Service{
 		Handler:  mux,
-		Bots:     []turnhttp.Bot{bot},
+		Bots:     []serve.Bot{bot},
 		Listener: listener, // in place of Addr: ":8080"
 		Prepare: func(context.Context) error {
 			fmt.Println("the tables are made")
@@ -71,7 +71,7 @@ func ExampleServe() {
 	// ended: <nil>
 }
 
-// ask is a client of ExampleServe.
+// ask is a client of Example.
 func ask(where string) error {
 	resp, err := http.PostForm(where, url.Values{"text": {"hello"}})
 	if err != nil {
