@@ -165,7 +165,7 @@ func questionInput(q approval.Question, given approval.Answer) (orchestrator.Inp
 	if err := json.Unmarshal(given.Data, &body); err != nil {
 		return orchestrator.Input{}, err
 	}
-	ans := Answer{Kind: q.Shown.(shown).Kind, By: string(given.By)}
+	ans := Answer{Kind: q.Shown.(shown).Kind, By: given.By}
 	switch {
 	case ans.Kind == Approval && body.Approved != nil && body.Result == nil:
 		ans.Approved, ans.Note = *body.Approved, body.Note

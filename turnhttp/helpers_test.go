@@ -261,7 +261,7 @@ func (w *world) options() turnhttp.Options[State] {
 			if err := json.Unmarshal(a.Data, &text); err != nil {
 				return orchestrator.Input{}, err
 			}
-			return orchestrator.Input{Text: text, Data: json.RawMessage(`{"by":"` + string(a.By) + `"}`)}, nil
+			return orchestrator.Input{Text: text, Data: json.RawMessage(`{"by":"` + a.By + `"}`)}, nil
 		},
 		Inbox:  w.answers,
 		Ledger: w.effects,

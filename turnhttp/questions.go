@@ -113,8 +113,11 @@ func unanswered(err error) error {
 		return unreadBody(err)
 	}
 	for _, as := range []struct{ is, told error }{
-		{approval.ErrNotAsked, errNotFound}, {approval.ErrAnswered, errAnswered}, {approval.ErrChanged, errChanged},
-		{approval.ErrExpired, errExpired}, {approval.ErrDenied, errForbidden},
+		{approval.ErrNotAsked, errNotFound},
+		{approval.ErrAnswered, errAnswered},
+		{approval.ErrChanged, errChanged},
+		{approval.ErrExpired, errExpired},
+		{approval.ErrDenied, errForbidden},
 	} {
 		if errors.Is(err, as.is) {
 			return as.told

@@ -143,14 +143,6 @@ func (s *server[S]) postUnpark(w http.ResponseWriter, r *http.Request, to target
 	return reply(w, map[string]bool{"unparked": unparked})
 }
 
-// empty writes 204.
-func empty(w http.ResponseWriter) error {
-	httpjson.AllowWrite(w)
-	httpjson.Guard(w.Header())
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
 func (s *server[S]) postAbandon(w http.ResponseWriter, r *http.Request, to target) error {
 	run, err := runOf(w, r)
 	if err != nil {

@@ -79,7 +79,7 @@ func (w *world) process(t *testing.T) http.Handler {
 			return []approval.Question{{ID: s.Asks, Shown: s.Asks}}
 		},
 		Answer: func(_ approval.Question, a approval.Answer) (orchestrator.Input, error) {
-			return orchestrator.Input{Text: "answer of " + string(a.By)}, nil
+			return orchestrator.Input{Text: "answer of " + a.By}, nil
 		},
 		Inbox: &w.answers,
 	})
