@@ -60,25 +60,28 @@ type tally struct {
 // killEverywhere kills the processes of a scene: at each point, or at those that are for the site of this number.
 func killEverywhere(t *testing.T, s site, scene string, number int, vendor string) {
 	whole := &play{
-		Site: s.copied(t), Scene: scene, Session: fmt.Sprint(scene, s.Log), Dir: t.TempDir(), Vendor: vendor,
+		Site: s.copied(t), Scene: scene, Session: fmt.Sprint(vendor, scene, s.Log), Dir: t.TempDir(), Vendor: vendor,
 	}
 	points, said := whole.goesOn(t, 0, nil)
 	if len(points) < 60 {
 		t.Fatalf("a process has only the points %q", points)
 	}
-	sum, every := new(tally), 3
-	if scene == "steered" || scene == "summed" || vendor != "" { // they are a "turn" or a "family", but for some calls
-		every = 9
+	sum, every, apart := new(tally), 3, 1
+	switch { // these are a "turn" or a "family", but for some calls
+	case vendor != "":
+		every, apart = 18, 3
+	case scene == "steered" || scene == "summed":
+		every, apart = 9, 3
 	}
 	t.Run("at", func(t *testing.T) {
 		for i, at := range points {
-			if !soak() && i%every != number*every/3 {
+			if !soak() && i%every != number*apart {
 				continue
 			}
 			t.Run(at, func(t *testing.T) {
 				t.Parallel()
 				p := &play{
-					Site: s.copied(t), Scene: scene, Session: fmt.Sprint(scene, s.Log, " ", at),
+					Site: s.copied(t), Scene: scene, Session: fmt.Sprint(vendor, scene, s.Log, " ", at),
 					Dir: t.TempDir(), At: at, Vendor: vendor,
 				}
 				lost, struck := p.kill(t)
