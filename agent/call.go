@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,6 +60,7 @@ func (c calling[C]) call(ctx context.Context, o *Open) (called, error) {
 	tool := c.agent.tools[o.Call.Name]
 	switch {
 	case o.Child != "": // the answers are those of the child
+	case o.Asking != nil: // the tool hears the answer, also one that declines
 	case given && ans.Kind == Client:
 		return called{result: &Result{clip(ans.Result, maxResult), ans.Failed}}, nil
 	case given && !ans.Approved:
@@ -71,6 +73,8 @@ func (c calling[C]) call(ctx context.Context, o *Open) (called, error) {
 		return failed("the arguments do not fit: " + misfit), nil
 	}
 	switch {
+	case o.Asking != nil && tool.Run == nil:
+		return failed("not executed: the tool has changed"), nil
 	case c.agent.finishes(tool.Name) && !c.alone:
 		return failed("call it alone, after the other results"), nil
 	case c.agent.finishes(tool.Name):
@@ -79,6 +83,7 @@ func (c calling[C]) call(ctx context.Context, o *Open) (called, error) {
 		return c.child(ctx, o, tool)
 	}
 	switch {
+	case o.Asking != nil: // whoever has to agree has agreed
 	case !given && tool.waits(o.Call.Args):
 		p := Pending{
 			Call: o.Call, Kind: tool.Wait, Agent: c.agent.def.Name,
@@ -93,19 +98,21 @@ func (c calling[C]) call(ctx context.Context, o *Open) (called, error) {
 		return failed("not executed: the tool has changed"), nil
 	}
 	if tool.Class == ledger.Pure {
-		return c.read(ctx, o.Call, tool)
+		return c.read(ctx, o, tool)
 	}
-	return c.effect(ctx, o.Call, tool)
+	return c.effect(ctx, o, tool)
 }
 
 // read runs a tool that changes nothing. Stop ends it.
-func (c calling[C]) read(ctx context.Context, call Call, tool *Tool) (called, error) {
-	text, err := tool.Run(withCaller(c.pure, c.turn, call), call)
-	switch {
+func (c calling[C]) read(ctx context.Context, o *Open, tool *Tool) (called, error) {
+	text, err := tool.Run(withCaller(c.pure, c.turn, o.Call, o.leg(c.turn.State.Answers)), o.Call)
+	switch q, _ := asked(err); {
 	case ctx.Err() != nil:
 		return called{}, context.Cause(ctx)
 	case err != nil && stopped(c.pure):
 		return failed("stopped"), nil
+	case q != nil:
+		return c.asks(o, tool, inquiry{Question: *q}, false), nil
 	case err != nil:
 		return failed(clip(logtext.Text(err), maxResult)), nil
 	}
@@ -116,6 +123,9 @@ func (c calling[C]) read(ctx context.Context, call Call, tool *Tool) (called, er
 type receipt struct {
 	Call, Key, Text string
 	Failed          bool `json:",omitempty"`
+
+	// Asks is what the tool has asked when a part of the effect had happened.
+	Asks *inquiry `json:",omitempty"`
 }
 
 // UnmarshalJSON reads a receipt, or what a person says: a text, or anything else as JSON.
@@ -131,34 +141,58 @@ func (r *receipt) UnmarshalJSON(doc []byte) error {
 	return nil
 }
 
-// effect runs a tool that changes something, once.
-func (c calling[C]) effect(ctx context.Context, call Call, tool *Tool) (called, error) {
-	o := &orchestrator.OnceOptions[receipt]{Class: tool.Class, Each: call.ID, Args: call.Args, Settles: tool.Settles}
-	if tool.Key != nil {
-		if o.Key = tool.Key(call.Args); o.Key != "" {
-			o.Each = ""
-		}
+// runEffect runs a tool that changes something, once. asks gets the key, if it is not nil and the tool asks something.
+func runEffect[S any](
+	ctx context.Context, t *orchestrator.Turn[S], tool *Tool, call Call, l leg, asks *string,
+) (called, error) {
+	o := &orchestrator.OnceOptions[receipt]{Class: tool.Class, Key: l.row, Args: call.Args, Settles: tool.Settles}
+	if tool.Key != nil && !l.begun {
+		o.Key = cmp.Or(tool.Key(call.Args), l.row)
+	}
+	if o.Key == "" {
+		o.Each = l.each
 	}
 	with := func(key string) Call {
 		own := call
-		own.Key = key
+		own.Key = cmp.Or(l.key, key)
 		return own
 	}
 	if tool.Verify != nil {
 		o.Verify = func(ctx context.Context, key string) (receipt, bool, error) {
-			text, landed, err := tool.Verify(withCaller(ctx, c.turn, with(key)), with(key))
-			return receipt{call.ID, key, clip(text, maxResult), false}, landed, err
+			text, landed, err := tool.Verify(withCaller(ctx, t, with(key), l), with(key))
+			return receipt{Call: call.ID, Key: key, Text: clip(text, maxResult)}, landed, err
 		}
 	}
-	got, err := orchestrator.Once(ctx, c.turn, tool.Name, func(ctx context.Context, key string) (receipt, error) {
-		text, err := tool.Run(withCaller(ctx, c.turn, with(key)), with(key))
-		if ran, ok := errors.AsType[*ranError](err); ok {
-			return receipt{call.ID, key, clip(logtext.Text(ran), maxResult), true}, nil
+	got, err := orchestrator.Once(ctx, t, tool.Name, func(ctx context.Context, key string) (receipt, error) {
+		text, err := tool.Run(withCaller(ctx, t, with(key), l), with(key))
+		r := receipt{Call: call.ID, Key: key, Text: clip(text, maxResult)}
+		q, ran := asked(err)
+		why := ""
+		if q != nil {
+			why = q.fault(maxQuestion)
 		}
-		return receipt{call.ID, key, clip(text, maxResult), false}, err
+		switch failure, failed := errors.AsType[*ranError](err); {
+		case why != "" && ran:
+			r.Text, r.Failed = clip(partOnly+why, maxResult), true
+		case why != "":
+			return receipt{}, ledger.NotDone(errors.New(noneToAsk + why))
+		case q != nil && ran:
+			r.Text, r.Failed = clip("a part of it was done, and "+q.error().Error(), maxResult), true
+			r.Asks = &inquiry{*q, with(key).Key}
+		case q != nil:
+			if asks != nil {
+				*asks = with(key).Key
+			}
+			return receipt{}, ledger.NotDone(q.error())
+		case failed:
+			r.Text, r.Failed = clip(logtext.Text(failure), maxResult), true
+		default:
+			return r, err
+		}
+		return r, nil
 	}, o)
 	if err != nil {
-		return refusedEffect(err)
+		return called{}, err
 	}
 	if got == (receipt{}) {
 		got.Text = "it was done, as a person says"
@@ -166,6 +200,8 @@ func (c calling[C]) effect(ctx context.Context, call Call, tool *Tool) (called, 
 	done := called{result: &Result{clip(got.Text, maxResult), got.Failed}}
 	if done.effect = got.Key; got.Call != call.ID && got.Call != "" {
 		done.result.Text = "[idempotent replay of " + got.Call + "] " + got.Text
+	} else {
+		done.asks = got.Asks
 	}
 	return done, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -135,6 +136,11 @@ type shown struct {
 	Kind  Kind            `json:"kind"`
 	Tool  string          `json:"tool"`
 	Args  json.RawMessage `json:"args"`
+
+	// Of Input: the call, the question and its form.
+	Call string          `json:"call,omitempty"`
+	Asks string          `json:"asks,omitempty"`
+	Form json.RawMessage `json:"form,omitempty"`
 }
 
 // questions are the calls that wait. The id of a question is that of the call.
@@ -145,35 +151,47 @@ func questions[C any](s *State[C]) (all []turnhttp.Question) {
 			args = json.RawMessage("{}")
 		}
 		all = append(all, turnhttp.Question{
-			ID: p.Call.ID, Expires: p.Until, Shown: shown{Agent: p.Agent, Kind: p.Kind, Tool: p.Call.Name, Args: args},
-			Client: p.Kind == Client,
+			ID: p.Call.ID, Expires: p.Until, Client: p.Kind == Client || p.Kind == Input,
+			Shown: shown{p.Agent, p.Kind, p.Call.Name, args, p.Of, p.Asks, p.Form},
 		})
 	}
 	return all
 }
 
 // questionInput makes the input of an answer: {"approved": true, "note": …} of an approval, or {"result": …,
-// "failed": …} of what the caller's side has run.
+// "failed": …} of what the caller's side has run, or of what a tool has asked. The answer to a form is JSON, or a text
+// that is JSON.
 func questionInput(q turnhttp.Question, given turnhttp.Answer) (orchestrator.Input, error) {
 	var body struct {
-		Approved *bool   `json:"approved"`
-		Note     string  `json:"note"`
-		Result   *string `json:"result"`
-		Failed   bool    `json:"failed"`
+		Approved *bool           `json:"approved"`
+		Note     string          `json:"note"`
+		Result   json.RawMessage `json:"result"`
+		Failed   bool            `json:"failed"`
 	}
 	if err := json.Unmarshal(given.Data, &body); err != nil {
 		return orchestrator.Input{}, err
 	}
-	ans := Answer{Kind: q.Shown.(shown).Kind, By: string(given.By)}
+	asks := q.Shown.(shown)
+	ans := Answer{Kind: asks.Kind, By: string(given.By), Failed: body.Failed}
+	if string(body.Result) == "null" {
+		body.Result = nil
+	}
+	isText := json.Unmarshal(body.Result, &ans.Result) == nil
 	switch {
 	case ans.Kind == Approval && body.Approved != nil && body.Result == nil:
-		ans.Approved, ans.Note = *body.Approved, body.Note
-	case ans.Kind == Client && body.Result != nil && body.Approved == nil:
-		ans.Result, ans.Failed = *body.Result, body.Failed
+		ans.Approved, ans.Note, ans.Failed = *body.Approved, body.Note, false
+	case ans.Kind == Client && isText && body.Approved == nil:
+	case ans.Kind == Input && (isText || body.Result == nil && body.Failed) && body.Approved == nil:
+	case ans.Kind == Input && asks.Form != nil && body.Result != nil && body.Approved == nil:
+		ans.Result = string(body.Result)
 	default:
 		return orchestrator.Input{}, &orchestrator.InputError{
-			Field: "answer", Reason: `an approval takes {"approved": …, "note": …}, and a client tool {"result": …, "failed": …}`,
+			Field:  "answer",
+			Reason: `an approval takes {"approved": …, "note": …}, and anything else {"result": …, "failed": …}`,
 		}
+	}
+	if wrong := misfit(asks.Form, &ans, math.MaxInt); wrong != "" {
+		return orchestrator.Input{}, &orchestrator.InputError{Field: "answer", Reason: wrong}
 	}
 	return answerInput(q.ID, ans, false), nil
 }

@@ -76,9 +76,10 @@ var rules = slices.Concat(contractRules(), []rule{
 	{packages: "turnhttp/chatpage"}, // it knows the routes, and no package
 	{
 		packages: "agent",
-		ours:     append([]string{"orchestrator", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
-		foreign:  []string{otel, "github.com/google/jsonschema-go"},
-		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+		ours: append(
+			[]string{"orchestrator", "oncehttp", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
+		foreign: []string{otel, "github.com/google/jsonschema-go"},
+		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
 	{packages: "models", ours: append([]string{"orchestrator", "internal/"}, contracts...), foreign: []string{otel}},
 	model("models/scripted"),
@@ -88,7 +89,8 @@ var rules = slices.Concat(contractRules(), []rule{
 	{
 		packages: "mcp",
 		ours: append(
-			[]string{"agent", "orchestrator", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
+			[]string{"agent", "orchestrator", "oncehttp", "transcript", "turnhttp", "bootdrain", "internal/"},
+			contracts...),
 		foreign: []string{otel, "github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk"},
 		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
@@ -110,7 +112,7 @@ func model(pkg string, client ...string) rule {
 	return rule{
 		packages: pkg,
 		ours: append([]string{
-			"agent", "models", "orchestrator", "transcript", "turnhttp", "bootdrain", "internal/",
+			"agent", "models", "orchestrator", "oncehttp", "transcript", "turnhttp", "bootdrain", "internal/",
 			"models/openai/internal/",
 		}, contracts...),
 		foreign: append([]string{otel, "github.com/google/jsonschema-go"}, client...),
