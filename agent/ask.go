@@ -11,9 +11,6 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
 // A Question is what a tool asks somebody before it goes on.
@@ -33,11 +30,10 @@ const maxQuestion = 64 << 10
 // process: From(ctx) has what it has asked and the answer, also one of somebody who declines. It may ask again.
 // Tool.Until says how long an answer is waited for.
 //
-// A tool that asks has done nothing yet. Of an effect the ledger says so, and keeps the question: a crash before the
-// turn has settled asks the other side nothing again. If a part of the effect has happened, mark the error with Ran.
-// Then the ledger keeps that the part has happened, and what runs after the answer is an effect of its own. A Key of
-// the tool stands for the first part: another call with this Key is told that a part was done. What runs after an
-// answer has the key of the first run as its Key in the ledger, unless the tool has one.
+// A tool that asks has done nothing yet, or marks the error with Ran: a part has happened. In both cases the ledger
+// keeps the question as the result of this run, so that a crash before the turn has settled asks the other side nothing
+// again. What runs after the answer is an effect of its own, by its class. It has the key of the first run, and that
+// key as its Key in the ledger. A later call with the Key of the tool is asked the same, and comes to the same result.
 func Ask(q Question) error { return &askError{q} }
 
 type askError struct{ question Question }
@@ -55,7 +51,7 @@ func Decline(by, note string) Answer { return Answer{Kind: Input, Result: note, 
 // asked returns what an error asks. ran says that a part of the effect has happened.
 func asked(err error) (q *Question, ran bool) {
 	e, ok := errors.AsType[*askError](err)
-	if !ok || errors.Is(err, ledger.ErrInDoubt) {
+	if !ok {
 		return nil, false
 	}
 	_, ran = errors.AsType[*ranError](err)
@@ -138,9 +134,9 @@ type Asking struct {
 // A leg is a run of a tool: the first one, or one with an answer.
 type leg struct {
 	each   string // tells it from the others of the turn
-	row    string // what the ledger knows it by, once the other side has got a key
+	row    string // its Key in the ledger, once the other side has got a key
 	key    string // that the other side has got
-	begun  bool   // a part of the effect has happened
+	mute   bool   // nobody can be asked
 	asked  *Question
 	answer *Answer
 }
@@ -152,56 +148,42 @@ func (o *Open) leg(answers map[string]Answer) leg {
 		p := o.Waits[0]
 		ans := answers[p.Call.ID]
 		l = leg{
-			each: fmt.Sprint(o.Call.ID, " ", a.Times), row: a.Key, key: a.Key, begun: a.Parts > 0,
+			each: fmt.Sprint(o.Call.ID, " ", a.Times), row: a.Key, key: a.Key,
 			asked: &Question{p.Asks, p.Form, a.State}, answer: &ans,
 		}
-		if a.Key != "" && a.Parts > 1 {
-			l.row += fmt.Sprint(" ", a.Parts)
+		if a.Key != "" && a.Times > 1 {
+			l.row += fmt.Sprint(" ", a.Times)
 		}
 	}
 	return l
 }
 
-// An inquiry is what the ledger keeps of a question that a tool has asked before its effect.
+// An inquiry is what the ledger keeps of a question, as the result of the run that has asked it.
 type inquiry struct {
 	Question
-	Key string
+	Key  string // that the other side has got
+	Part bool   // a part of the effect has happened
 }
 
-// errNotAsked says that a tool has asked nothing.
-var errNotAsked = errors.New("the tool has asked nothing")
-
-// effect runs a tool that changes something, once. What it asks is recorded beside the effect.
+// effect runs a tool that changes something, once.
 func (c calling[C]) effect(ctx context.Context, o *Open, tool *Tool) (called, error) {
-	l := o.leg(c.turn.State.Answers)
-	var done called
-	var outcome error
-	in, err := orchestrator.Once(ctx, c.turn, tool.Name, func(ctx context.Context, _ string) (in inquiry, err error) {
-		done, outcome = runEffect(ctx, c.turn, tool, o.Call, l, &in.Key)
-		if q, ran := asked(outcome); q != nil && !ran {
-			in.Question = *q
-			return in, nil
-		}
-		return in, cmp.Or(outcome, errNotAsked)
-	}, &orchestrator.OnceOptions[inquiry]{Class: ledger.Pure, Each: "asks " + l.each})
+	done, err := runEffect(ctx, c.turn, tool, o.Call, o.leg(c.turn.State.Answers))
 	switch {
-	case err == nil:
-		return c.asks(o, tool, in, false), nil
-	case errors.Is(err, errNotAsked) && outcome == nil && done.asks == nil:
-		return done, nil
-	case errors.Is(err, errNotAsked) && outcome == nil:
-		return c.asks(o, tool, *done.asks, true), nil
+	case err != nil:
+		return refusedEffect(err)
+	case done.asks != nil:
+		return c.asks(o, tool, *done.asks), nil
 	}
-	return refusedEffect(err)
+	return done, nil
 }
 
 // asks lets a call wait for the answer to a question.
-func (c calling[C]) asks(o *Open, tool *Tool, in inquiry, begun bool) called {
+func (c calling[C]) asks(o *Open, tool *Tool, in inquiry) called {
 	a := Asking{State: in.State, Key: in.Key}
 	if o.Asking != nil {
 		a.Times, a.Key, a.Parts = o.Asking.Times, cmp.Or(o.Asking.Key, in.Key), o.Asking.Parts
 	}
-	if a.Times++; begun {
+	if a.Times++; in.Part {
 		a.Parts++
 	}
 	if why := in.fault(min(maxQuestion, c.agent.most/len(c.turn.State.Open))); why != "" {

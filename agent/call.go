@@ -112,7 +112,7 @@ func (c calling[C]) read(ctx context.Context, o *Open, tool *Tool) (called, erro
 	case err != nil && stopped(c.pure):
 		return failed("stopped"), nil
 	case q != nil:
-		return c.asks(o, tool, inquiry{Question: *q}, false), nil
+		return c.asks(o, tool, inquiry{Question: *q}), nil
 	case err != nil:
 		return failed(clip(logtext.Text(err), maxResult)), nil
 	}
@@ -124,7 +124,7 @@ type receipt struct {
 	Call, Key, Text string
 	Failed          bool `json:",omitempty"`
 
-	// Asks is what the tool has asked when a part of the effect had happened.
+	// Asks is what the tool has asked.
 	Asks *inquiry `json:",omitempty"`
 }
 
@@ -141,13 +141,13 @@ func (r *receipt) UnmarshalJSON(doc []byte) error {
 	return nil
 }
 
-// runEffect runs a tool that changes something, once. asks gets the key, if it is not nil and the tool asks something.
+// runEffect runs a tool that changes something, once.
 func runEffect[S any](
-	ctx context.Context, t *orchestrator.Turn[S], tool *Tool, call Call, l leg, asks *string,
+	ctx context.Context, t *orchestrator.Turn[S], tool *Tool, call Call, l leg,
 ) (called, error) {
 	o := &orchestrator.OnceOptions[receipt]{Class: tool.Class, Key: l.row, Args: call.Args, Settles: tool.Settles}
-	if tool.Key != nil && !l.begun {
-		o.Key = cmp.Or(tool.Key(call.Args), l.row)
+	if tool.Key != nil && l.row == "" {
+		o.Key = tool.Key(call.Args)
 	}
 	if o.Key == "" {
 		o.Each = l.each
@@ -172,18 +172,15 @@ func runEffect[S any](
 			why = q.fault(maxQuestion)
 		}
 		switch failure, failed := errors.AsType[*ranError](err); {
-		case why != "" && ran:
-			r.Text, r.Failed = clip(partOnly+why, maxResult), true
-		case why != "":
-			return receipt{}, ledger.NotDone(errors.New(noneToAsk + why))
-		case q != nil && ran:
-			r.Text, r.Failed = clip("a part of it was done, and "+q.error().Error(), maxResult), true
-			r.Asks = &inquiry{*q, with(key).Key}
-		case q != nil:
-			if asks != nil {
-				*asks = with(key).Key
-			}
+		case q != nil && !ran && l.mute:
 			return receipt{}, ledger.NotDone(q.error())
+		case why != "" && !ran:
+			return receipt{}, ledger.NotDone(errors.New(noneToAsk + why))
+		case why != "":
+			r.Text, r.Failed = clip(partOnly+why, maxResult), true
+		case q != nil && !l.mute:
+			r.Text, r.Failed = clip(q.error().Error(), maxResult), true
+			r.Asks = &inquiry{*q, with(key).Key, ran}
 		case failed:
 			r.Text, r.Failed = clip(logtext.Text(failure), maxResult), true
 		default:
@@ -200,9 +197,8 @@ func runEffect[S any](
 	done := called{result: &Result{clip(got.Text, maxResult), got.Failed}}
 	if done.effect = got.Key; got.Call != call.ID && got.Call != "" {
 		done.result.Text = "[idempotent replay of " + got.Call + "] " + got.Text
-	} else {
-		done.asks = got.Asks
 	}
+	done.asks = got.Asks
 	return done, nil
 }
 

@@ -20,9 +20,10 @@ var errBlank = &orchestrator.InputError{Field: "message", Reason: "is empty"}
 // Handler serves the agent by package turnhttp: a user says things, and a desk answers the calls that wait, as its
 // questions. Of o it sets Questions, Answer, Arrived, Inbox, Ledger and Chat, and Reply if that is nil. Options.Input
 // may still read the body: whatever it returns is what a user says. Authorize tells users from the desk: ActionTurn
-// says something, ActionAnswer answers, ActionClient answers for client tools and approves nothing, and ActionBranch
-// begins a session from a turn of another. The agent needs an Inbox. With Prefer: respond-async a user says something
-// for later, if orchestrator.Options.Inbox was given to New. Package chatpage has a page for these routes.
+// says something, ActionAnswer answers, ActionClient answers for client tools and what tools ask, and approves nothing,
+// and ActionBranch begins a session from a turn of another. The agent needs an Inbox. With Prefer: respond-async a user
+// says something for later, if orchestrator.Options.Inbox was given to New. Package chatpage has a page for these
+// routes.
 //
 // Use no turnhttp.Handler of your own on Bot with an Input that takes data from clients: the data of an input says what
 // the input is, and a client must not.

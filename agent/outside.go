@@ -45,7 +45,7 @@ func Loop[S any](ctx context.Context, t *orchestrator.Turn[S], run func(ctx cont
 			})
 	}
 	l.effect = func(ctx context.Context, tool *Tool, call Call, each string) (called, error) {
-		return runEffect(ctx, t, tool, call, leg{each: each}, nil)
+		return runEffect(ctx, t, tool, call, leg{each: each, mute: true})
 	}
 	l.read = func(ctx context.Context, tool *Tool, call Call) (string, error) {
 		return tool.Run(withCaller(ctx, t, call, leg{}), call)

@@ -177,7 +177,7 @@ func askDeclined(t *testing.T, st agent.Stores) {
 }
 
 // A tool asks when a part of its effect has happened. The ledger has each part, and each happens once. A later call
-// with its Key is told that a part was done.
+// with its Key is asked the same, and nothing runs again.
 func askHalfway(t *testing.T, st agent.Stores) {
 	var parts []string
 	tool := func(name string, key func(json.RawMessage) string) agent.Tool {
@@ -226,9 +226,18 @@ func askHalfway(t *testing.T, st agent.Stores) {
 		}
 	}
 	d.Model = Answers(Call("later", "keyed", `{}`))
-	o := Say(t, New(t, d, st), "later", "keyed")
-	if o.Text != "[idempotent replay of c] a part of it was done, and the tool asks: One?" {
-		t.Errorf("%+v", o)
+	later := New(t, d, st)
+	o := Say(t, later, "later", "keyed")
+	for _, want := range []string{"One?", "Two?"} {
+		if len(o.Pending) != 1 || o.Pending[0].Asks != want {
+			t.Fatalf("%+v", o)
+		}
+		var err error
+		o, err = later.Answer(t.Context(), "later", o.Pending[0].Call.ID, agent.Provide("bob", "yes"))
+		Settled(t, o, err)
+	}
+	if o.Text != "[idempotent replay of c] whole" || len(parts) != 3 {
+		t.Errorf("%+v, %q", o, parts)
 	}
 	Say(t, a, "dropped", "plain")
 	o, err := a.Drop(t.Context(), "dropped")

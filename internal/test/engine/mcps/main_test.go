@@ -62,7 +62,8 @@ func newServer(dir string) *sdk.Server {
 				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "did " + name}}}, nil, err
 			})
 	}
-	sdk.AddTool(s, &sdk.Tool{Name: "seat", Annotations: &sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: &no}},
+	hints := &sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: &no}
+	sdk.AddTool(s, &sdk.Tool{Name: "seat", Annotations: hints},
 		func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 			return seat(ctx, dir, r.Params)
 		})
