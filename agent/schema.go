@@ -51,7 +51,7 @@ func (t *Tool) prepare(finish bool) error {
 		return errors.New("exactly one of Run, Child and Wait Client says what it does")
 	case t.Wait != "" && t.Wait != Client && t.Wait != Approval:
 		return fmt.Errorf("it waits for %q", t.Wait)
-	case t.Until < 0 || t.Until > 0 && t.Wait == "" && t.Child == nil || t.Otherwise != "" && t.Wait != Client:
+	case t.Until < 0 || t.Until > 0 && finish || t.Otherwise != "" && t.Wait != Client:
 		return errors.New("its Until is of no call that waits, or its Otherwise of none that waits for a Client")
 	case len(t.Otherwise) > maxOtherwise:
 		return fmt.Errorf("its Otherwise has more than %d bytes", maxOtherwise)

@@ -102,7 +102,8 @@ func (a *Agent[C]) began(ctx context.Context, t *Turn[C]) (map[string]bool, erro
 				continue
 			}
 			_ = protect(func() error { // without a key the effect has not begun
-				began[o.Call.ID] = began[o.Call.ID] || e.Each == o.Call.ID ||
+				l := o.leg(t.State.Answers)
+				began[o.Call.ID] = began[o.Call.ID] || e.Each == l.each || e.Key != "" && e.Key == l.row ||
 					e.Key != "" && tool.Key != nil && tool.Key(o.Call.Args) == e.Key
 				return nil
 			})
@@ -129,6 +130,7 @@ func (a *Agent[C]) drop(ctx context.Context, t *Turn[C]) error {
 type called struct {
 	result *Result
 	effect string // the id of the effect, if it is one
+	asks   *inquiry
 	open   Open
 }
 
@@ -182,14 +184,17 @@ func (a *Agent[C]) collect(ctx context.Context, t *Turn[C], all []called, halted
 	m := message.Message{Role: roleTool}
 	var open []Open
 	var finished json.RawMessage
-	for _, c := range all {
+	for n, c := range all {
+		if was := s.Open[n].Asking; was != nil && c.open.Asking != was { // the tool has got the answer
+			s.Answers = without(s.Answers, s.Open[n].Waits)
+		}
 		if c.result == nil {
 			open = append(open, c.open)
 			continue
 		}
 		call, r := c.open.Call, *c.result
 		r.Text = clip(r.Text, 2*a.most/len(all))
-		s.Answers = without(s.Answers, c.open.Waits)
+		s.Answers = without(s.Answers, append(slices.Clone(c.open.Waits), Pending{Call: call}))
 		if a.finishes(call.Name) && !r.Failed {
 			finished = call.Args
 		}

@@ -48,7 +48,7 @@ func TestLies(t *testing.T) {
 		"json": unknown, "noid": unknown, "ids": unknown, "form": unknown, "kind": unknown, "huge": unknown,
 		"ends": unknown, "silent": unknown, "deaf": unknown, "code -32603": unknown, "code -32003": unknown, "code -32004": unknown,
 		"code -32005": unknown, "code -32600": unknown, "code -32700": unknown, "code 7": unknown,
-		"code -32601": never, "code -32602": never, "code -32042": "the tool asks a person",
+		"code -32601": never, "code -32602": never, "code -32042": "cannot get here",
 	} {
 		t.Run(lie, func(t *testing.T) {
 			t.Parallel()

@@ -82,10 +82,20 @@ func (fx *effects) effectFor(l *line, c onceCall) (ledger.Effect, error) {
 }
 
 // once is Once.
-func (fx *effects) once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error) {
+func (fx *effects) once(ctx context.Context, l *line, c onceCall) (raw json.RawMessage, err error) {
 	e, err := fx.effectOf(l, c)
 	if err != nil {
 		return nil, err
+	}
+	if c.usage != nil {
+		defer func() {
+			if err != nil {
+				return
+			}
+			if u := c.usage(raw); l.meter.addOnce(e.ID, u) {
+				l.home.spent(u)
+			}
+		}()
 	}
 	if within(ctx, e.ID) {
 		return nil, fmt.Errorf("%w: it is called from within itself", ledger.ErrRepeated)

@@ -27,6 +27,11 @@ type OnceOptions[T any] struct {
 	// Once.
 	KeepOnRetry bool
 
+	// Usage says what a value has cost. It counts towards the turn once, also if the value comes again: after a crash,
+	// or in another attempt of the function. Without it, call AddUsage after Once: then a value that comes again in one
+	// process counts again.
+	Usage func(value T) Usage
+
 	// Args are what the effect is called with, as JSON. A replay with other values is ledger.ErrChanged, except of
 	// Pure.
 	Args any
@@ -61,8 +66,8 @@ type OnceOptions[T any] struct {
 // bot has failed, by Intent.Retry, by a drain, or because the same request id has come again. So what a model has said
 // once is not the end of an input.
 //
-// The value is what the ledger has, decoded from JSON. What a model has cost belongs into that value: add it to the
-// usage of the turn after Once.
+// The value is what the ledger has, decoded from JSON. What a model has cost belongs into that value: OnceOptions.Usage
+// counts it.
 //
 // In a Turn made by hand, Once runs fn.
 func Once[T, S any](
@@ -92,7 +97,14 @@ func Once[T, S any](
 		if err := byHand(&c.effect); err != nil {
 			return value, err
 		}
-		return fn(ctx, c.effect.ID)
+		value, err = fn(ctx, c.effect.ID)
+		if err == nil && o.Usage != nil {
+			t.AddUsage(o.Usage(value))
+		}
+		return value, err
+	}
+	if o.Usage != nil {
+		c.usage = usageIn(o.Usage)
 	}
 	raw, err := t.line.world.once(ctx, t.line, c)
 	if err != nil {
@@ -169,6 +181,17 @@ func byHand(e *ledger.Effect) (err error) {
 	}
 	e.ArgsSum, err = (&Effects{}).sum(e.Args)
 	return err
+}
+
+// usageIn returns usage for a value as JSON. Without a value it is none: a person has said that the effect happened.
+func usageIn[T any](usage func(T) Usage) func(json.RawMessage) Usage {
+	return func(raw json.RawMessage) (u Usage) {
+		var value T
+		if json.Unmarshal(raw, &value) == nil {
+			u = usage(value)
+		}
+		return u
+	}
 }
 
 // marshalled returns the JSON of a value of the program.

@@ -76,9 +76,10 @@ var rules = slices.Concat(contractRules(), []rule{
 	{packages: "turnhttp/chatpage"}, // it knows the routes, and no package
 	{
 		packages: "agent",
-		ours:     append([]string{"orchestrator", "transcript", "turnhttp", "approval", "internal/"}, contracts...),
-		foreign:  []string{otel, "github.com/google/jsonschema-go"},
-		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+		ours: append(
+			[]string{"orchestrator", "oncehttp", "transcript", "turnhttp", "approval", "internal/"}, contracts...),
+		foreign: []string{otel, "github.com/google/jsonschema-go"},
+		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
 	{packages: "models", ours: append([]string{"orchestrator", "internal/"}, contracts...), foreign: []string{otel}},
 	model("models/scripted"),
@@ -88,7 +89,7 @@ var rules = slices.Concat(contractRules(), []rule{
 	{
 		packages: "mcp",
 		ours: append(
-			[]string{"agent", "orchestrator", "transcript", "turnhttp", "approval", "internal/"}, contracts...),
+			[]string{"agent", "orchestrator", "oncehttp", "transcript", "turnhttp", "approval", "internal/"}, contracts...),
 		foreign: []string{otel, "github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk"},
 		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
@@ -120,7 +121,7 @@ func model(pkg string, client ...string) rule {
 	return rule{
 		packages: pkg,
 		ours: append([]string{
-			"agent", "models", "orchestrator", "transcript", "turnhttp", "approval", "internal/",
+			"agent", "models", "orchestrator", "oncehttp", "transcript", "turnhttp", "approval", "internal/",
 			"models/openai/internal/",
 		}, contracts...),
 		foreign: append([]string{otel, "github.com/google/jsonschema-go"}, client...),

@@ -20,10 +20,11 @@ import (
 func soak() bool { return os.Getenv("HOLDFAST_SOAK") == "1" }
 
 // A process is killed before and after each call of a store, of a model and of a vendor: in a turn with a tool of each
-// class and one that waits for a person, in one that a message steers, in one whose history a summary shortens, and in
-// one whose child waits for a person. Messages move to the transcript in between. A second process goes on. Each charge
-// is made once, or a person is asked. The model is asked once more only if a reply was lost that no save had. What it
-// is given is valid, and what was said in the end is what is said without a kill.
+// class and one that waits for a person, in one whose tools ask before they pay, in one that a message steers, in one
+// whose history a summary shortens, and in one whose child waits for a person. Messages move to the transcript in
+// between. A second process goes on. Each charge is made once, or a person is asked. The model is asked once more only
+// if a reply was lost that no save had. What it is given is valid, and what was said in the end is what is said without
+// a kill.
 //
 // The three sites share the points. With HOLDFAST_SOAK=1 each of them plays all points.
 func TestKillEverywhere(t *testing.T) {
@@ -32,7 +33,7 @@ func TestKillEverywhere(t *testing.T) {
 			t.Parallel()
 			s := sites[name](t)
 			for scene, logs := range map[string][]bool{
-				"turn": {false, true}, "family": {false, true}, "steered": {false}, "summed": {false},
+				"turn": {false, true}, "asked": {false}, "family": {false, true}, "steered": {false}, "summed": {false},
 			} {
 				for _, log := range logs {
 					own := s
@@ -173,6 +174,10 @@ func (p *play) judge(t *testing.T, lost int, sum *tally) {
 	for _, v := range p.vendors() {
 		if paid := p.noted("paid-" + v); len(paid) != 1 {
 			t.Errorf("%s was charged %d times: %q", v, len(paid), paid)
+		}
+		asked := append(p.noted("questions-"+v), p.noted("paid-"+v)...)
+		if all := slices.Compact(slices.Clone(asked)); len(all) != 1 || p.Scene == "asked" && len(asked) > 3 {
+			t.Errorf("%s has got the keys %q", v, asked)
 		}
 	}
 	asked, doubts := len(p.noted("asked")), p.noted("doubts")
