@@ -42,9 +42,9 @@ type run struct {
 	// before is the state of the newest turn; nil if there is none.
 	before json.RawMessage
 
-	// mu is held while a version is saved. An effect may save the decision while a branch is saved, or while the engine
-	// goes on without the goroutine that has named the effect.
-	mu sync.Mutex
+	// mu is held while a version is saved, or outcomes are recorded. An effect may save the decision while a branch is
+	// saved, or while the engine goes on without the goroutine that has named the effect.
+	mu gate
 
 	// cargo are outcomes that the next save carries.
 	cargo cargo
@@ -53,6 +53,19 @@ type run struct {
 	// loads the run may read it without mu.
 	stored *version
 }
+
+// A gate is a lock that may be held for long. In a test with a fake clock, time goes on while others wait for it.
+type gate struct {
+	once sync.Once
+	in   chan struct{}
+}
+
+func (g *gate) Lock() {
+	g.once.Do(func() { g.in = make(chan struct{}, 1) })
+	g.in <- struct{}{}
+}
+
+func (g *gate) Unlock() { <-g.in }
 
 // A version is the result of one Save of a run.
 type version struct {
@@ -196,8 +209,8 @@ func (r *run) suspend(
 	return err
 }
 
-// decide saves a decision. Everything else is as last saved. It does nothing if the decision is saved already. It issues
-// effects as put does.
+// decide saves a decision. Everything else is as last saved. It does nothing if the decision is saved already. It
+// issues effects as put does.
 func (r *run) decide(ctx context.Context, d *decision, issue ...ledger.Effect) (issued bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

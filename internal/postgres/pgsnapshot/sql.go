@@ -47,8 +47,8 @@ const (
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	begin, beginParts, create, createParts, find, spent, save, saveParts, saveEffects, saved, adopt, parts, delete, joined, clean,
-	peek, session, listed, runs, unattended, sweep, raise string
+	begin, beginParts, create, createParts, find, spent, save, saveParts, saveEffects, saved, adopt, parts, delete,
+	joined, clean, peek, session, listed, runs, unattended, sweep, raise string
 
 	// These are the statements of the same name for a brief Query. They leave out the fields that Query.Brief names.
 	findBrief, adoptBrief, sessionBrief, runsBrief, unattendedBrief string
@@ -289,8 +289,8 @@ func fillAll(names *strings.Replacer) queries {
 	}
 	pgstate.Fill(names,
 		&q.findBrief, &q.adoptBrief, &q.sessionBrief, &q.runsBrief, &q.unattendedBrief,
-		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saveEffects, &q.saved,
-		&q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek,
+		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saveEffects,
+		&q.saved, &q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek,
 		&q.session, &q.listed, &q.runs, &q.unattended, &q.raise,
 	)
 	return q

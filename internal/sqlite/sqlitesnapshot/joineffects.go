@@ -25,7 +25,9 @@ func (s *Store) JoinEffects(effects ledger.Ledger) snapshot.SaveEffects {
 		// In the transaction the ledger may ask for no other connection.
 		_, err = l.DB().Start(ctx, r.Validate(), b.Validate(r.ID, r.Fence))
 		if err == nil {
-			taken, err = s.saveEffects(ctx, r, func(tx *sql.Tx) (bool, error) { return l.CarryIn(ctx, tx, r.ID, r.Fence, b) })
+			taken, err = s.saveEffects(ctx, r, func(tx *sql.Tx) (bool, error) {
+				return l.CarryIn(ctx, tx, r.ID, r.Fence, b)
+			})
 		}
 		if err != nil {
 			return false, fmt.Errorf("sqlitesnapshot: save %q seq %d: %w", r.Session, r.Seq, s.db.Explain(ctx, err))

@@ -59,8 +59,8 @@ func (s *joined) JoinEnds(checkpoint.Store, any) snapshot.SettleEnd {
 	}
 }
 
-// JoinEffects implements [snapshot.EffectJoiner], for a ledger that is behind an Around too. A save that carries effects
-// is a call named Save.
+// JoinEffects implements [snapshot.EffectJoiner], for a ledger that is behind an Around too. A save that carries
+// effects is a call named Save.
 func (s *joined) JoinEffects(l ledger.Ledger) snapshot.SaveEffects {
 	j, ok := s.store.(snapshot.EffectJoiner)
 	if !ok {

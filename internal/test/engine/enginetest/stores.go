@@ -23,6 +23,8 @@ type Stores struct {
 	TurnLog turnlog.Log
 	// Joined: turns settle by snapshot.Joiner, which Snapshots must implement.
 	Joined bool
+	// Carries: saves carry effects by snapshot.EffectJoiner, which Snapshots must implement for Ledger.
+	Carries bool
 }
 
 // alone returns stores of which each that is in memory is new. A list in memory reads the rows of all orchestrators: a
@@ -257,13 +259,10 @@ func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
 
 // JoinEffects makes a save that carries effects the same point as any other.
 func (s snapshots) JoinEffects(ledger.Ledger) snapshot.SaveEffects {
-	if !s.Joined || s.apart || s.Ledger == nil {
+	if !s.Carries {
 		return nil
 	}
 	save := s.Snapshots.(snapshot.EffectJoiner).JoinEffects(s.Ledger)
-	if save == nil {
-		return nil
-	}
 	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (taken bool, err error) {
 		err = s.saves(ctx, r, func(ctx context.Context) (saved bool, err error) {
 			if taken, err = save(ctx, r, b); err == nil && taken {

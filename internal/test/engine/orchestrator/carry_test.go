@@ -64,8 +64,8 @@ func (s *joinedShop) open(t *testing.T, d Def, linger time.Duration) *Bot {
 	t.Helper()
 	d.Name = "shop"
 	bot, err := orchestrator.New(d, faulttest.Checkpoints(s.checkpoints, s.note), &Options{
-		Snapshots: faulttest.Joined(s.snapshots, s.checkpoints, nil, s.note), Ledger: faulttest.Ledger(s.ledger, s.note),
-		Logger: quiet(), Effects: orchestrator.Effects{Linger: linger},
+		Snapshots: faulttest.Joined(s.snapshots, s.checkpoints, nil, s.note),
+		Ledger:    faulttest.Ledger(s.ledger, s.note), Logger: quiet(), Effects: orchestrator.Effects{Linger: linger},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,8 @@ func TestStepIsTwoWrites(t *testing.T) {
 			[]string{"shoes"}, []string{"shoes"}, "Begin, Save issue, Save finish, Settle",
 		},
 		"three at once": {
-			[]string{"a", "b", "c"}, []string{"a", "b", "c"}, "Begin, Save issue issue issue, Save finish finish finish, Settle",
+			[]string{"a", "b", "c"}, []string{"a", "b", "c"},
+			"Begin, Save issue issue issue, Save finish finish finish, Settle",
 		},
 		"one that is not called": {
 			[]string{"a", "b"}, []string{"b"}, "Begin, Save issue issue, Save finish finish, Settle",
@@ -153,7 +154,8 @@ func TestStepApart(t *testing.T) {
 	d := s.announces([]string{"shoes"}, []string{"shoes"})
 	d.Name = "shop"
 	bot, err := orchestrator.New(d, faulttest.Checkpoints(s.checkpoints, s.note), &Options{
-		Snapshots: faulttest.Snapshots(s.snapshots, s.note), Ledger: faulttest.Ledger(s.ledger, s.note), Logger: quiet(),
+		Snapshots: faulttest.Snapshots(s.snapshots, s.note), Ledger: faulttest.Ledger(s.ledger, s.note),
+		Logger: quiet(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +196,7 @@ func TestEffectsInARow(t *testing.T) {
 func TestDecisionCarriesIssue(t *testing.T) {
 	s := newJoinedShop()
 	d := s.announces(nil, []string{"shoes"})
-	d.First, d.Route = "", func(context.Context, *Turn) (orchestrator.Next, error) { return orchestrator.To("pay"), nil }
+	d.First, d.Route = "", func(context.Context, *Turn) (Next, error) { return orchestrator.To("pay"), nil }
 	execute(t, s.open(t, d, time.Hour), Input{RequestID: "r"})
 	if got, want := s.written(), "Begin, Save issue, Save finish, Settle"; got != want {
 		t.Errorf("wrote %s\nwant  %s", got, want)
@@ -213,8 +215,8 @@ func TestLinger(t *testing.T) {
 			return nil
 		}, "Begin, Issue, Finish, "},
 		"a recorded call": {time.Hour, func(ctx context.Context, t *Turn) error {
-			_, err := orchestrator.Once(ctx, t, "ask", func(context.Context, string) (string, error) { return "yes", nil },
-				&orchestrator.OnceOptions[string]{Class: ledger.Pure})
+			said := func(context.Context, string) (string, error) { return "yes", nil }
+			_, err := orchestrator.Once(ctx, t, "ask", said, &orchestrator.OnceOptions[string]{Class: ledger.Pure})
 			return err
 		}, "Begin, Issue, Finish, "},
 		"never": {-1, func(context.Context, *Turn) error { return nil }, "Begin, Issue, Finish, "},
@@ -352,7 +354,7 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 func TestCarriedPanics(t *testing.T) {
 	s := newJoinedShop()
 	d := s.announces([]string{"shoes"}, nil)
-	d.Intents["pay"] = orchestrator.Intent[State]{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
+	d.Intents["pay"] = Intent{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
 		_, err := orchestrator.Once(ctx, t, "pay", func(context.Context, string) (string, error) { panic("no") },
 			idempotent("shoes"))
 		return err
@@ -376,7 +378,7 @@ func TestAnnouncedOtherwise(t *testing.T) {
 		return orchestrator.Ahead(t, "pay", "pay", o)
 	}
 	d.Intents["think"] = think
-	d.Intents["pay"] = orchestrator.Intent[State]{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
+	d.Intents["pay"] = Intent{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
 		_, err := s.vendor.once(ctx, t, "shoes", *idempotent("shoes"))
 		return err
 	}}

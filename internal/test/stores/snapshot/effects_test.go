@@ -33,8 +33,8 @@ func TestJoinEffects(t *testing.T) {
 		},
 		"sqlite pool": carryLite(0), "sqlite one connection": carryLite(1),
 	}
-	configure := map[string]func(*pgxpool.Config){"pool": func(*pgxpool.Config) {}, "one connection": pgtest.OneConnection}
-	maps.Copy(configure, pgtest.BehindSerializable)
+	configure := maps.Clone(pgtest.BehindSerializable)
+	configure["pool"] = func(*pgxpool.Config) {}
 	for name, c := range configure {
 		carriers["postgres "+name] = func(t *testing.T) carrier { return carryPG(pgtest.EmptyPool(t, c)) }
 	}
