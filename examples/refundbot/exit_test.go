@@ -144,7 +144,7 @@ func TestExitDatabaseDown(t *testing.T) {
 	if took := time.Since(began); line != "" || p.status() != 1 || took < 7*time.Second || took > 30*time.Second {
 		t.Errorf("after %v: %q, status %d", took, line, p.status())
 	}
-	const want = `refundbot: turnhttp: prepare: database "app" at 127.0.0.1:1 cannot be reached: connect: connection refused`
+	const want = `refundbot: serve: prepare: database "app" at 127.0.0.1:1 cannot be reached: connect: connection refused`
 	wantLine(t, p.stderr.String(), want+"\n")
 }
 
