@@ -371,14 +371,6 @@ func (fx *effects) waits(f ledger.Finish) bool {
 	return waits
 }
 
-// record records the outcomes that wait.
-func (fx *effects) record(ctx context.Context) error {
-	if err := fx.of.run.record(ctx); err != nil {
-		return fx.verdict(err)
-	}
-	return nil
-}
-
 // note notes an outcome that is no result. Its text is redacted.
 func (fx *effects) note(
 	ctx context.Context, e ledger.Effect, attempt int, o ledger.Outcome,

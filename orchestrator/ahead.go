@@ -47,19 +47,6 @@ func (fx *effects) upcoming(follows Next) (all []ledger.Effect) {
 	return all
 }
 
-// notBegun records, with the next save, that effects which a save has issued did not happen: nobody has named them.
-func (fx *effects) notBegun() {
-	for _, e := range fx.book.ashore() {
-		fx.of.run.cargo.put(notBegun(e.ID))
-	}
-}
-
-// notBegun is the outcome of an effect that a save has issued, and that has not happened.
-func notBegun(id string) ledger.Finish {
-	o := ledger.Outcome{State: ledger.Failed, Error: "not begun: it was announced, and not called"}
-	return ledger.Finish{ID: id, Attempt: 1, Outcome: o}
-}
-
 // finish records what still waits when the flight is over.
 func (fx *effects) finish(ctx context.Context) {
 	fx.of.run.cargo.carries(false)

@@ -23,9 +23,6 @@ type cargo struct {
 	open bool
 }
 
-// linger is Effects.Linger, if the options do not say.
-const linger = 5 * time.Millisecond
-
 // add lets an outcome wait. It returns false if the outcome must be recorded now.
 func (c *cargo) add(f ledger.Finish, linger time.Duration, record func()) bool {
 	c.mu.Lock()

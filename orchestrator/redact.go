@@ -34,6 +34,9 @@ type Effects struct {
 	Linger time.Duration
 }
 
+// linger is Effects.Linger, if the options do not say.
+const linger = 5 * time.Millisecond
+
 func (o *Effects) faults() []string {
 	if o.Redact != nil && len(o.SumKey) == 0 {
 		return []string{"Effects.Redact without Effects.SumKey: the sum of the arguments would tell what they are"}

@@ -282,7 +282,7 @@ var carryClauses = []carryClause{
 	},
 	{
 		name: "carry-fence",
-		rule: "a SaveEffects under a fence that was superseded writes nothing, also if only the ledger knows the new one",
+		rule: "a SaveEffects under a fence that was superseded writes nothing, also if only the ledger knows that",
 		check: func(c *cargo) {
 			r := c.begun("a")
 			open := c.issued(effect(r, 1))

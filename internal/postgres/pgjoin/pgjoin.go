@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
-	"github.com/holdfast-go/holdfast/ledger"
 )
 
 // The parameters of a statement that records the end of a run, after those of the append.
@@ -19,27 +18,6 @@ type Log interface {
 	// EndPart returns queries that record the end of the run $11 of turn $5, if the query h has a row: its time is
 	// EndAt and its state EndState. The query ended has a row if the entry is added.
 	EndPart() Part
-}
-
-// Effects is a ledger on PostgreSQL.
-type Effects interface {
-	BatchPart() BatchPart
-}
-
-// A BatchPart is the addition of a ledger to the statement that saves a run. That statement has 16 parameters of its
-// own. Those of the ledger follow.
-type BatchPart struct {
-	DB *pgstate.DB // of the ledger
-
-	// Ready is the condition that the batch is plain: see snapshot.SaveEffects.
-	Ready string
-
-	// Write holds queries of the WITH clause that write the batch if the query r has a row. Done is the condition that
-	// they have written all of it.
-	Write, Done string
-
-	// Args returns the parameters of the ledger.
-	Args func(b ledger.Batch) []any
 }
 
 // After returns p for the case that its work follows that of q: it does nothing unless the query done of q has a row.

@@ -3,17 +3,31 @@ package pgledger
 import (
 	"math"
 
-	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
-var _ pgjoin.Effects = (*Ledger)(nil)
+// A BatchPart is the addition of a ledger to the statement that saves a run. That statement has 16 parameters of its
+// own. Those of the ledger follow.
+type BatchPart struct {
+	DB *pgstate.DB // of the ledger
+
+	// Ready is the condition that the batch is plain: see snapshot.SaveEffects.
+	Ready string
+
+	// Write holds queries of the WITH clause that write the batch if the query r has a row. Done is the condition that
+	// they have written all of it.
+	Write, Done string
+
+	// Args returns the parameters of the ledger.
+	Args func(b ledger.Batch) []any
+}
 
 // carried says that the effect e is one that the fence has issued, and that its other attempts did not happen.
 const carried = `e.id = f.id AND e.attempts = f.attempt AND e.state = 'issued' AND NOT e.unsure
 			AND e.run_id = $3::text AND e.epoch = $4::bigint AND e.nonce = $5::text`
 
-// The statements of a batch: see pgjoin.Effects. They read the parameters of a Save: $1 and $2 name the session, $3 is
+// The statements of a batch. They read the parameters of a Save: $1 and $2 name the session, $3 is
 // the id of the run, and $4 and $5 are the fence.
 const (
 	// A Raise that comes meanwhile waits, as for issue.
@@ -58,10 +72,10 @@ const (
 		AND (SELECT count(*) FROM finished) = coalesce(cardinality($27::text[]), 0)`
 )
 
-// BatchPart implements pgjoin.Effects.
-func (l *Ledger) BatchPart() pgjoin.BatchPart {
+// BatchPart returns the part of this ledger.
+func (l *Ledger) BatchPart() BatchPart {
 	fill := whole(l.db)
-	return pgjoin.BatchPart{
+	return BatchPart{
 		DB: l.db, Ready: fill.Replace(carryReady), Write: fill.Replace(carryWrite), Done: carryDone, Args: batchArgs,
 	}
 }

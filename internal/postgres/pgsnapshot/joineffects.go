@@ -8,17 +8,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// JoinEffects implements [snapshot.EffectJoiner]. A SaveEffects then is one statement. There is no function of the
-// database that does it.
+// JoinEffects joins with a *[pgledger.Ledger] on the same pool or connection. A SaveEffects then is one statement. There
+// is no function of the database that does it.
 func (s *Store) JoinEffects(effects ledger.Ledger) snapshot.SaveEffects {
-	l, ok := effects.(pgjoin.Effects)
+	l, ok := effects.(*pgledger.Ledger)
 	if !ok || s.calls != nil {
 		return nil
 	}

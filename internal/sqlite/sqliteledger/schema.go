@@ -87,7 +87,8 @@ var layout = sqlitestore.Layout{
 	},
 	Statements: []string{
 		adoptSQL, fenceSQL, unknownSQL, insertSQL, metSQL, carriedSQL, effectSQL, reissueSQL, finishSQL,
-		completeSQL, listSQL, listOpenSQL, listRunSQL, listSessionSQL, listIDSQL, listBriefSQL, listOpenBriefSQL, listRunBriefSQL,
+		completeSQL, listSQL, listOpenSQL,
+		listRunSQL, listSessionSQL, listIDSQL, listBriefSQL, listOpenBriefSQL, listRunBriefSQL,
 		listSessionBriefSQL, listIDBriefSQL, listAnswersSQL, listAnswersBriefSQL,
 		sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL, raiseSQL, aheadSQL, endSQL,
 	},
