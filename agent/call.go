@@ -176,6 +176,9 @@ func refusedEffect(err error) (called, error) {
 	var doubt *orchestrator.InDoubtError
 	switch {
 	case errors.As(err, &doubt):
+		if _, marked := errors.AsType[*askError](doubt.Err); marked && !doubt.Ask {
+			return called{}, &orchestrator.InDoubtError{RunID: doubt.RunID, Effects: doubt.Effects, Ask: true, Err: doubt.Err}
+		}
 		return called{}, err
 	case errors.Is(err, ledger.ErrRedacted):
 		return succeeded("it was done, and its result is not kept"), nil

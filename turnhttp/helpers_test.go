@@ -301,6 +301,13 @@ func (c talk) Branch(_ context.Context, from string, turn int, to string) error 
 	return c.err
 }
 
+func (c talk) Delete(_ context.Context, session string) error {
+	if c.stopped != nil {
+		c.stopped <- session
+	}
+	return c.err
+}
+
 // sumOf is the sum that comes with a question.
 func sumOf(session, id string, shown any) string {
 	sum, err := inbox.Sum([]any{session, id, shown})

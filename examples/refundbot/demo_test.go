@@ -14,14 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 )
 
 // demonstration starts the demonstration.
 func demonstration(t *testing.T, args ...string) *process {
 	t.Helper()
 	args = append([]string{"-addr", "127.0.0.1:0", "-data", t.TempDir(), "-pace", "300ms"}, args...)
-	return start(t, environment(setting.Config{}), args...)
+	return start(t, environment(stores.Config{}), args...)
 }
 
 func (c client) describe(t *testing.T) (doc configDoc) {
@@ -74,7 +74,7 @@ func TestDemo(t *testing.T) {
 				said <- err
 			}()
 			awaitOwner(t.Context(), t, p, "ada", before[0].PID)
-			awaitBeats(t.Context(), t, p, "ada")
+			awaitBeats(t.Context(), t, p.client(), "ada")
 			c.press(t, "a", button)
 			began := time.Now()
 			awaitOwner(t.Context(), t, p, "ada", before[1].PID)
@@ -128,7 +128,7 @@ func TestDemoLosesNothing(t *testing.T) {
 			for j := range 3 {
 				awaitOwner(ctx, t, p, fmt.Sprintf("s-%d", j), before[0].PID)
 			}
-			awaitBeats(ctx, t, p, "s-0")
+			awaitBeats(ctx, t, p.client(), "s-0")
 			if end == "SIGTERM" {
 				if err := syscall.Kill(before[0].PID, syscall.SIGTERM); err != nil {
 					t.Fatal(err)
@@ -160,7 +160,7 @@ func TestDemoFenced(t *testing.T) {
 		said <- err
 	}()
 	awaitOwner(ctx, t, p, "ada", before[0].PID)
-	awaitBeats(ctx, t, p, "ada")
+	awaitBeats(ctx, t, p.client(), "ada")
 	c.press(t, "a", "stop")
 	if err := <-said; err != nil {
 		t.Fatal(err)
@@ -245,14 +245,14 @@ func zombie(pid int) bool {
 func TestTour(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
-	env := append(environment(setting.Config{}), "TMPDIR="+temp)
+	env := append(environment(stores.Config{}), "TMPDIR="+temp)
 	p, first := launch(t, env, "-tour", "-pace", "300ms")
 	if status := p.status(); status != 0 || p.stderr.String() != "" {
 		t.Errorf("status %d\n%s", status, p.stderr)
 	}
 	said := first + p.stdout.String()
 	for _, want := range []string{
-		`^Two processes serve one bot`, `(?m)kill -9 between two iterations\.$`, `(?m)between the end of the work and the settle\.$`,
+		`^Two processes serve one bot`, `(?m)kill -9 before it pays\.$`, `(?m)in the middle of the reply\.$`,
 		`(?m)^The turn is settled: "Thank you`, `(?m)^Order A-1007 was paid 1 time\.\n\z`,
 	} {
 		if !regexp.MustCompile(want).MatchString(said) {
