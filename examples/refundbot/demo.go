@@ -214,9 +214,12 @@ func (d *demo) handler() http.Handler {
 
 func (d *demo) describe(w http.ResponseWriter, _ *http.Request) {
 	doc := configDoc{Demo: true, Stores: d.config.stores.Setting(), Model: d.model}
+	d.mu.Lock()
+	current := d.workers[d.current]
+	d.mu.Unlock()
 	for _, one := range d.workers {
 		shown := one.doc()
-		shown.Turns = one == d.pick()
+		shown.Turns = one == current
 		doc.Workers = append(doc.Workers, shown)
 	}
 	answer(w, http.StatusOK, doc)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 )
 
@@ -51,6 +52,12 @@ func (c client) awaitWorkers(t *testing.T, states ...string) []workerDoc {
 	}
 }
 
+// provider sets how the payment provider behaves.
+func (c client) provider(t *testing.T, mode provider.Mode) {
+	t.Helper()
+	c.must(t, http.StatusOK, http.MethodPost, "/app/provider", "", map[string]provider.Mode{"mode": mode}, nil)
+}
+
 func (c client) press(t *testing.T, worker, button string) {
 	t.Helper()
 	c.must(t, http.StatusOK, http.MethodPost, "/app/workers/"+worker, "", map[string]string{"do": button}, nil)
@@ -65,6 +72,7 @@ func TestDemo(t *testing.T) {
 			c := p.client()
 			before := c.awaitWorkers(t, running, running)
 			order := fmt.Sprintf("B-%d", 500+i)
+			c.provider(t, provider.Timeout) // the payment does not end
 			said := make(chan error, 1)
 			go func() {
 				turn, err := c.insist(t.Context(), "ada", "key", "I want a refund for "+order)
@@ -76,6 +84,7 @@ func TestDemo(t *testing.T) {
 			awaitOwner(t.Context(), t, p, "ada", before[0].PID)
 			awaitBeats(t.Context(), t, p.client(), "ada")
 			c.press(t, "a", button)
+			c.provider(t, provider.OK)
 			began := time.Now()
 			awaitOwner(t.Context(), t, p, "ada", before[1].PID)
 			t.Logf("after %s another process has the turn within %v", button, time.Since(began))
@@ -108,11 +117,12 @@ func TestDemoLosesNothing(t *testing.T) {
 	t.Parallel()
 	for i, end := range []string{"kill", "drain", "stop", "SIGTERM"} {
 		t.Run(end, func(t *testing.T) {
-			p := demonstration(t, "-pace", "1s")
+			p := demonstration(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			c := p.client()
 			before := c.awaitWorkers(t, running, running)
+			c.provider(t, provider.Timeout)
 			var clients sync.WaitGroup
 			for j := range 3 {
 				clients.Go(func() {
@@ -136,6 +146,7 @@ func TestDemoLosesNothing(t *testing.T) {
 			} else {
 				c.press(t, "a", end)
 			}
+			c.provider(t, provider.OK)
 			clients.Wait()
 			var paid struct{ Count int }
 			c.must(t, http.StatusOK, http.MethodGet, "/app/payments", "", nil, &paid)
@@ -154,6 +165,7 @@ func TestDemoFenced(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	before := c.awaitWorkers(t, running, running)
+	c.provider(t, provider.Timeout)
 	said := make(chan error, 1)
 	go func() {
 		_, err := c.insist(ctx, "ada", "key", "I want a refund for B-700")
@@ -162,6 +174,7 @@ func TestDemoFenced(t *testing.T) {
 	awaitOwner(ctx, t, p, "ada", before[0].PID)
 	awaitBeats(ctx, t, p.client(), "ada")
 	c.press(t, "a", "stop")
+	c.provider(t, provider.OK)
 	if err := <-said; err != nil {
 		t.Fatal(err)
 	}

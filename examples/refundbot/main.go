@@ -42,6 +42,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/models"
 	"github.com/holdfast-go/holdfast/models/anthropic"
 	"github.com/holdfast-go/holdfast/models/openai"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -272,9 +273,22 @@ func (c config) model() (m agent.Model, name string, err error) {
 		m, name = &model.Scripted{Pause: min(c.pace/10, 60*time.Millisecond)}, "scripted"
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errConfig, err)
+		return nil, "", fmt.Errorf("%w: %w", errConfig, err)
 	}
-	return m, name, err
+	return keyed{m}, name, nil
+}
+
+// A keyed model logs that its key is refused. The text of such an error names the variable, and repeats nothing that
+// was said; the agent logs no text.
+type keyed struct{ agent.Model }
+
+// Reply implements agent.Model.
+func (m keyed) Reply(ctx context.Context, r agent.Request, token func(string)) (agent.Reply, error) {
+	reply, err := m.Model.Reply(ctx, r, token)
+	if e, ok := errors.AsType[*models.Error](err); ok && e.Status == http.StatusUnauthorized {
+		slog.ErrorContext(ctx, e.Error())
+	}
+	return reply, err
 }
 
 // paced returns a model that waits before each reply.

@@ -339,6 +339,8 @@ func everywhere(t *testing.T, test func(t *testing.T, c stores.Config, pays refu
 // awaitOwner waits until a process owns the session, or has settled its turn.
 func awaitOwner(ctx context.Context, t *testing.T, ask *process, session string, pid int) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for {
 		now, err := ask.client().standing(ctx, session)
 		if err == nil && (now.Turn >= 0 || now.Run != nil && strings.HasPrefix(now.Owner.ID, ownerOf(pid))) {
@@ -354,6 +356,8 @@ func awaitOwner(ctx context.Context, t *testing.T, ask *process, session string,
 // awaitBeats waits until the owner of the session has said that it lives.
 func awaitBeats(ctx context.Context, t *testing.T, ask client, session string) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for {
 		now, err := ask.standing(ctx, session)
 		if err == nil && now.Owner.Beats > 0 {

@@ -152,11 +152,6 @@ func (d *tab) wantPaid(order string, times int) {
 	}
 }
 
-func (d *tab) provider(mode provider.Mode) {
-	d.t.Helper()
-	d.api.must(d.t, http.StatusOK, http.MethodPost, "/app/provider", "", map[string]provider.Mode{"mode": mode}, nil)
-}
-
 // worker returns the worker that owns a session; "" if none does.
 func (d *tab) worker(session string) string {
 	d.t.Helper()
@@ -174,7 +169,7 @@ func (d *tab) worker(session string) string {
 func press(office, chat *tab, button, order string) (worker string, took time.Duration) {
 	office.t.Helper()
 	office.WaitFor("both workers", `document.querySelectorAll(".worker.running").length === 2`)
-	chat.provider(provider.Slow)
+	chat.api.provider(chat.t, provider.Timeout) // the payment does not end
 	chat.say("Refund order " + order + ", please.")
 	chat.WaitFor("the refund to be under way",
 		`[...document.querySelectorAll("#log .call.open")].some((c) => c.innerText.startsWith("refund"))`)
@@ -185,7 +180,7 @@ func press(office, chat *tab, button, order string) (worker string, took time.Du
 	worker = chat.worker(session)
 	office.Click(id("worker-"+button) + `[data-worker="` + worker + `"]`)
 	began := time.Now()
-	chat.provider(provider.OK)
+	chat.api.provider(chat.t, provider.OK)
 	for now := worker; now == worker || now == "" && chat.stored(session).Turn < 0; now = chat.worker(session) {
 		if pause(ctx, 20*time.Millisecond) != nil {
 			chat.t.Fatalf("after %s worker %s has the turn", button, worker)
@@ -440,7 +435,7 @@ func testDoubt(t *testing.T, b *browser.Browser, p *process) {
 	var chats []*tab
 	for _, tt := range answers {
 		d := openChat(t, b, p)
-		d.provider(provider.Fail)
+		d.api.provider(d.t, provider.Fail)
 		d.say("Refund order " + tt.order + ", please.")
 		chats = append(chats, d)
 	}
@@ -459,15 +454,15 @@ func testDoubt(t *testing.T, b *browser.Browser, p *process) {
 			desk.Click(id("value"))
 			desk.Type(tt.reply)
 		}
-		desk.provider(provider.OK)
+		desk.api.provider(desk.t, provider.OK)
 		desk.Click(id(tt.button))
 		if reply := chats[i].settled(1); !strings.Contains(reply, tt.reply) || !strings.Contains(reply, tt.order) {
 			t.Errorf("%s: the reply is %q", tt.button, reply)
 		}
 		desk.wantPaid(tt.order, tt.paid)
-		desk.provider(provider.Fail)
+		desk.api.provider(desk.t, provider.Fail)
 	}
-	chats[0].provider(provider.OK)
+	chats[0].api.provider(t, provider.OK)
 }
 
 // The desk tries a session otherwise, from one of its turns. The session of before stays as it is.

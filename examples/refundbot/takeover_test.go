@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
+	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 )
 
@@ -55,8 +56,9 @@ func takeOver(
 ) (worst time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	first := service(t, c, pays, "-grace=100ms", "-pace=3s")
+	first := service(t, c, pays, "-grace=100ms", "-pace=100ms")
 	second := service(t, c, pays, "-grace=100ms", "-pace=50ms")
+	pays.SetMode(provider.Timeout) // no payment ends
 	current := make(chan struct{}) // closed when clients turn to the second process
 	var clients, taken sync.WaitGroup
 	session := func(i int) string { return fmt.Sprintf("s-%d-%d", round, i) }
@@ -84,6 +86,7 @@ func takeOver(
 	if err := first.cmd.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
+	pays.SetMode(provider.OK)
 	close(current)
 	var mu sync.Mutex
 	for i := range inFlight {

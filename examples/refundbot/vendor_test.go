@@ -48,7 +48,7 @@ func TestVendors(t *testing.T) {
 					lines++
 				}
 			}
-			if lines == 0 || strings.Contains(said, "sk-secret") {
+			if lines != 1 || strings.Contains(said, "sk-secret") {
 				t.Errorf("it says\n%s", said)
 			}
 		})
