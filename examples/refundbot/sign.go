@@ -237,7 +237,8 @@ func (s *signer) mine(all http.Handler) http.Handler {
 // welcome signs people in as a guest who open the page, unless they are somebody.
 func (s *signer) welcome(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := s.who(r); err != nil && r.Method == http.MethodGet && r.URL.Path == "/" {
+		talks := r.Method == http.MethodGet && (r.URL.Path == "/" || r.URL.Path == "/concierge/")
+		if _, err := s.who(r); err != nil && talks {
 			http.SetCookie(w, s.cookie(r, customer("guest")))
 		}
 		page.ServeHTTP(w, r)

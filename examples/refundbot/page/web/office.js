@@ -53,12 +53,14 @@ const waiting = (c) => h("li", {},
     `Refund ${money(c.cents)} for order ${c.order}?`),
   ` for ${c.session}, until ${new Date(c.until).toLocaleString("en-GB")}`);
 
+const named = (what) => what === "kill" ? "kill -9" : what;
+
 const worker = (w) => h("li", { class: `worker ${w.state}`, "data-key": w.name },
   h("p", {}, `${w.name}: ${w.state}, pid ${w.pid}, bot v${w.bot}${w.turns ? ", has the requests" : ""}`),
   h("div", { class: "row" }, ...(demo ? ["kill", "stop", "continue", "drain", "deploy"] : []).map((what) => h("button", {
     type: "button", "data-testid": `worker-${what}`, "data-worker": w.name, "data-focus": `${what} ${w.name}`,
-    "aria-label": `${what} process ${w.name}`, onclick: () => act(`/app/workers/${w.name}`, { do: what }),
-  }, what === "kill" ? "kill -9" : what))));
+    "aria-label": `${named(what)} ${w.name}`, onclick: () => act(`/app/workers/${w.name}`, { do: what }),
+  }, named(what)))));
 
 const phase = (p) => h("li", {}, `${new Date(p.at).toLocaleTimeString("en-GB")} turn ${p.turn}: ${p.phase}`);
 
