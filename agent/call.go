@@ -177,7 +177,8 @@ func refusedEffect(err error) (called, error) {
 	switch {
 	case errors.As(err, &doubt):
 		if _, marked := errors.AsType[*askError](doubt.Err); marked && !doubt.Ask {
-			return called{}, &orchestrator.InDoubtError{RunID: doubt.RunID, Effects: doubt.Effects, Ask: true, Err: doubt.Err}
+			asking := &orchestrator.InDoubtError{RunID: doubt.RunID, Effects: doubt.Effects, Ask: true, Err: doubt.Err}
+			return called{}, asking
 		}
 		return called{}, err
 	case errors.Is(err, ledger.ErrRedacted):

@@ -29,8 +29,8 @@ func Handler[C any](a *Agent[C], o turnhttp.Options[State[C]]) http.Handler {
 	return turnhttp.Handler(a.bot, a.options(o))
 }
 
-// Answers runs the answers that Handler has taken, and whose process has died: see turnhttp.Answers. Give it the options
-// of Handler.
+// Answers runs the answers that Handler has taken, and whose process has died: see turnhttp.Answers. Give it the
+// options of Handler.
 func Answers[C any](ctx context.Context, a *Agent[C], o turnhttp.Options[State[C]]) error {
 	return turnhttp.Answers(ctx, a.bot, a.options(o))
 }

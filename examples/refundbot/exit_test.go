@@ -211,7 +211,9 @@ func TestStart(t *testing.T) {
 	}
 	p.client().must(t, 401, "GET", "/app/me", "", nil, nil) // signed with another key
 	client, _ := p.client().signIn(t, "ann", roleDesk, word)
-	for _, path := range []string{"/", "/desk/", "/concierge/", "/app/waiting", "/healthz", "/readyz", "/openapi.json", "/app/config", "/app/payments"} {
+	for _, path := range []string{
+		"/", "/desk/", "/concierge/", "/healthz", "/readyz", "/openapi.json", "/app/config", "/app/payments", "/app/waiting",
+	} {
 		client.must(t, 200, "GET", path, "", nil, nil)
 	}
 	said := client.say(t, "ada", "1", "I want a refund for A-1007")

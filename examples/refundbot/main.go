@@ -227,10 +227,12 @@ func serveBot[C any](ctx context.Context, a *app, service turnhttp.Service, b *b
 		return errors.Join(err, service.Listener.Close(), service.Close())
 	}
 	may := a.people.authorize
-	refunds := agent.Handler(b.Refunds, turnhttp.Options[agent.State[C]]{Authorize: may, Reply: b.ReplyOf, OnError: logError})
+	talk := turnhttp.Options[agent.State[C]]{Authorize: may, Reply: b.ReplyOf, OnError: logError}
+	refunds := agent.Handler(b.Refunds, talk)
 	concierge := agent.Handler(b.Concierge, turnhttp.Options[agent.State[struct{}]]{Authorize: may, OnError: logError})
 	desk := turnhttp.Options[agent.State[struct{}]]{Authorize: a.people.deskOnly, OnError: logError}
-	service.Bots = []turnhttp.Bot{b.Concierge.Bot(), b.Refunds.Bot(), b.Desk.Bot()} // one that calls another comes first
+	// One that calls another comes first.
+	service.Bots = []turnhttp.Bot{b.Concierge.Bot(), b.Refunds.Bot(), b.Desk.Bot()}
 	service.Handler = a.handler(b.Desk, refunds, concierge, agent.Handler(b.Desk, desk))
 	if loopback.Named(service.Listener.Addr().String()) {
 		service.Handler = loopback.Only(service.Handler)

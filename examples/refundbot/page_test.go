@@ -316,7 +316,8 @@ func testSend(t *testing.T, b *browser.Browser, p *process) {
 	office.told("B-501")
 	for _, d := range []*tab{d, office} {
 		for _, what := range d.Requested() {
-			if _, url, _ := strings.Cut(what, " "); !strings.HasPrefix(url, p.url+"/") && !strings.HasPrefix(url, "data:") {
+			_, to, _ := strings.Cut(what, " ")
+			if !strings.HasPrefix(to, p.url+"/") && !strings.HasPrefix(to, "data:") {
 				t.Errorf("the page asks another server: %s", what)
 			}
 		}

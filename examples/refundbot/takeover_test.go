@@ -81,7 +81,8 @@ func takeOver(
 	for i := range inFlight {
 		awaitOwner(ctx, t, second, session(i), first.cmd.Process.Pid)
 	}
-	awaitBeats(ctx, t, second.client(), session(0)) // in its first quarter of a second a process leaves no sign that it lives
+	// In its first quarter of a second a process leaves no sign that it lives.
+	awaitBeats(ctx, t, second.client(), session(0))
 	began := time.Now()
 	if err := first.cmd.Process.Signal(signal); err != nil {
 		t.Fatal(err)

@@ -132,8 +132,8 @@ func (g *guide) finish(ctx context.Context) error {
 	return nil
 }
 
-// follow asks, with the same key each time, until a tool has a result; for "", until there are some words. It returns the
-// words.
+// follow asks, with the same key each time, until a tool has a result; for "", until there are some words. It returns
+// the words.
 func (g *guide) follow(ctx context.Context, tool string) (said string, err error) {
 	for ctx.Err() == nil {
 		ended, said, err := g.events(ctx, tool)

@@ -38,7 +38,8 @@ func TestVendors(t *testing.T) {
 			pays.WantPaid(t, "A-1007", "A-1042")
 
 			p, _ = ask(wire.Handler(func(modeltest.Asked) modeltest.Answer {
-				return modeltest.Answer{Status: http.StatusUnauthorized, Body: wire.Fault("authentication_error", "sk-secret")}
+				fault := wire.Fault("authentication_error", "sk-secret")
+				return modeltest.Answer{Status: http.StatusUnauthorized, Body: fault}
 			}))
 			p.client().must(t, http.StatusBadGateway, http.MethodPost, "/sessions/ada/turns", "1",
 				map[string]string{"message": "Hello"}, nil)

@@ -36,7 +36,8 @@ func TestConcierge(t *testing.T) {
 			}
 			for _, child := range slices.Collect(maps.Keys(parent.Children)) {
 				now, _, err := s.bot.Refunds.Get(t.Context(), child)
-				if err != nil || now.Parent != session || now.Spent.Input == 0 || now.Spent.Input >= parent.Spent.Input {
+				used := now.Spent.Input
+				if err != nil || now.Parent != session || used == 0 || used >= parent.Spent.Input {
 					t.Errorf("the child has used %+v, the parent %+v, %v", now.Spent, parent.Spent, err)
 				}
 			}

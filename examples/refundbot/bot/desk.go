@@ -72,7 +72,7 @@ func (d *desk) all() []agent.Tool {
 		agent.Read("order", "looks an order up", func(ctx context.Context, in Asked) (*Order, error) {
 			return found(d.Shop.Order(ctx, in.Order))
 		}),
-		agent.Read("customer", "looks the customer of an order up", func(ctx context.Context, in Asked) (*Customer, error) {
+		agent.Read("customer", "looks its customer up", func(ctx context.Context, in Asked) (*Customer, error) {
 			return found(d.Shop.CustomerOf(ctx, in.Order))
 		}),
 		d.refund(false),

@@ -41,7 +41,8 @@ func everywhere(t *testing.T, test func(t *testing.T, s *shop)) {
 	for _, setting := range refundtest.Settings {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
-			s := &shop{t: t, stores: refundtest.Open(t, refundtest.Config(t, setting)), pays: refundtest.StartProvider(t)}
+			all := refundtest.Open(t, refundtest.Config(t, setting))
+			s := &shop{t: t, stores: all, pays: refundtest.StartProvider(t)}
 			s.bot = s.newBot(s.options())
 			test(t, s)
 		})

@@ -16,7 +16,8 @@ import (
 // the beginning, each time, and knows nothing else. So equal requests get equal replies. Its tools are those of package
 // bot. The zero value answers without a pause.
 //
-// To a text with the word guarantee or promise, it promises more than it knows, unless its instructions have [Feedback].
+// To a text with the word guarantee or promise, it promises more than it knows, unless its instructions have
+// [Feedback].
 type Scripted struct {
 	// Pause is how long the model takes for each word of a reply.
 	Pause time.Duration

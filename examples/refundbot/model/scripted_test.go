@@ -247,7 +247,8 @@ func TestSeemsToAgree(t *testing.T) {
 
 // What was asked, and which orders were named, survives two summaries.
 func TestSummarize(t *testing.T) {
-	first := summarize("[user]\nwhere is A-1043?\n\n[assistant]\nOrder A-1043 is on its way.\n\n[user]\nand A-1044?\n\n")
+	first := summarize("[user]\nwhere is A-1043?\n\n[assistant]\nOrder A-1043 is on its way.\n\n" +
+		"[user]\nand A-1044?\n\n")
 	if want := "The customer has asked about: shipping; orders named: A-1043, A-1044."; first != want {
 		t.Errorf("%q; want %q", first, want)
 	}

@@ -53,7 +53,8 @@ func TestHandler(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if got := ask(http.MethodGet, "/page/office.js").Header.Get("Content-Type"); !strings.HasPrefix(got, "text/javascript") {
+	script := ask(http.MethodGet, "/page/office.js")
+	if got := script.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/javascript") {
 		t.Errorf("a script is %q", got)
 	}
 	for _, tt := range []struct {

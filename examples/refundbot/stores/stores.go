@@ -81,7 +81,8 @@ func Open(c Config) (s *Stores, err error) {
 		if s.sql, err = sqlite.Open(filepath.Join(c.Dir, "refundbot.db")); err != nil {
 			return nil, err
 		}
-		s.db, s.Close = sqlite.New(s.sql, &sqlite.Options{Ages: sqlite.Ages{Effects: keep, TurnLogs: keep}}), s.sql.Close
+		s.db = sqlite.New(s.sql, &sqlite.Options{Ages: sqlite.Ages{Effects: keep, TurnLogs: keep}})
+		s.Close = s.sql.Close
 	} else {
 		pool, err := pgxpool.New(context.Background(), c.DatabaseURL)
 		if err != nil {
