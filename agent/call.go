@@ -226,6 +226,10 @@ func refusedEffect(err error) (called, error) {
 	var doubt *orchestrator.InDoubtError
 	switch {
 	case errors.As(err, &doubt):
+		if _, marked := errors.AsType[*doubtError](doubt.Err); marked && !doubt.Ask {
+			asking := &orchestrator.InDoubtError{RunID: doubt.RunID, Effects: doubt.Effects, Ask: true, Err: doubt.Err}
+			return called{}, asking
+		}
 		return called{}, err
 	case errors.Is(err, ledger.ErrRedacted):
 		return succeeded("it was done, and its result is not kept"), nil

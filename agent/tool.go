@@ -137,6 +137,20 @@ func Ran(err error) error {
 	return &ranError{err}
 }
 
+// InDoubt marks an error of Run or Verify of an effect: only a person can say whether the effect has happened. Then
+// the turn waits for the person, as after any error of an effect of class ledger.Ask. Without the mark the outcome is
+// looked for again later. InDoubt returns nil if err is nil.
+func InDoubt(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &doubtError{err}
+}
+
+type doubtError struct{ error }
+
+func (e *doubtError) Unwrap() error { return e.error }
+
 type ranError struct{ error }
 
 func (e *ranError) Unwrap() error { return e.error }

@@ -31,6 +31,10 @@ type Chat interface {
 	// keeps it no longer, the error is checkpoint.ErrNotFound. So a bot whose sessions are all in its states may call
 	// Orchestrator.Fork.
 	Branch(ctx context.Context, from string, turn int, to string) error
+
+	// Delete removes a session with all that it has: its turns, and what was said. A repeat finishes what a failure has
+	// left.
+	Delete(ctx context.Context, session string) error
 }
 
 // A Part is what a page shows of a message: words, a call of a tool, or the result of a call. A bot that shows a call

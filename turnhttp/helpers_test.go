@@ -75,6 +75,9 @@ type world struct {
 	hold        chan struct{}
 	stop        chan string // what Chat was asked to stop, or to branch
 
+	// deletes is Delete of the newest bot.
+	deletes func(ctx context.Context, session string) error
+
 	mu   sync.Mutex
 	logs strings.Builder
 }
@@ -175,6 +178,7 @@ func (w *world) bot(t testing.TB, d Definition, o *Options) *Bot {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.deletes = bot.Delete
 	t.Cleanup(func() {
 		if err := bot.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -182,6 +186,9 @@ func (w *world) bot(t testing.TB, d Definition, o *Options) *Bot {
 	})
 	return bot
 }
+
+// remove deletes a session.
+func (w *world) remove(ctx context.Context, session string) error { return w.deletes(ctx, session) }
 
 // wantNothing checks that nothing is stored, and nothing logged.
 func (w *world) wantNothing(t *testing.T) {
@@ -265,7 +272,7 @@ func (w *world) options() turnhttp.Options[State] {
 		},
 		Inbox:  w.answers,
 		Ledger: w.effects,
-		Chat:   talk{w.stop, nil},
+		Chat:   talk{stopped: w.stop, remove: w.remove},
 	}
 }
 
@@ -273,6 +280,7 @@ func (w *world) options() turnhttp.Options[State] {
 type talk struct {
 	stopped chan<- string
 	err     error
+	remove  func(ctx context.Context, session string) error
 }
 
 func (c talk) Messages(_ context.Context, _ string, before, limit int) ([]message.Message, int, error) {
@@ -298,6 +306,13 @@ func (c talk) Stop(_ context.Context, session, run, reason string) error {
 func (c talk) Branch(_ context.Context, from string, turn int, to string) error {
 	if c.stopped != nil {
 		c.stopped <- fmt.Sprint(from, " ", turn, " ", to)
+	}
+	return c.err
+}
+
+func (c talk) Delete(ctx context.Context, session string) error {
+	if c.err == nil && c.remove != nil {
+		return c.remove(ctx, session)
 	}
 	return c.err
 }

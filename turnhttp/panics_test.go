@@ -74,6 +74,8 @@ func (s saying) Stop(context.Context, string, string, string) error { return s()
 
 func (s saying) Branch(context.Context, string, int, string) error { return s() }
 
+func (s saying) Delete(context.Context, string) error { return s() }
+
 // must is for functions that return no error.
 func must(err error) {
 	if err != nil {
@@ -131,6 +133,9 @@ func TestPanicsOfOptions(t *testing.T) {
 		}, ask, 400},
 		"Chat": {func(o *o, says func() error) { o.Chat = saying(says) }, request{
 			method: "GET", path: "/sessions/s/messages",
+		}, 500},
+		"Chat.Delete": {func(o *o, says func() error) { o.Chat = saying(says) }, request{
+			method: "DELETE", path: "/sessions/s",
 		}, 500},
 		"OnError": {func(o *o, says func() error) {
 			o.OnError = func(*http.Request, error) { must(says()) }

@@ -160,7 +160,12 @@ func (s *server[S]) postAbandon(w http.ResponseWriter, r *http.Request, to targe
 func (s *server[S]) deleteSession(w http.ResponseWriter, r *http.Request, to target) error {
 	ctx, cancel := s.finish(r)
 	defer cancel()
-	if err := s.bot.Delete(ctx, to.session); err != nil {
+	remove := s.bot.Delete
+	if s.Chat != nil {
+		remove = s.Chat.Delete
+	}
+	_, err := ask("Options.Chat", func() (struct{}, error) { return struct{}{}, remove(ctx, to.session) })
+	if err != nil {
 		return err
 	}
 	if s.Inbox != nil {

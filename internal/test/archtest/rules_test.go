@@ -98,11 +98,17 @@ var rules = slices.Concat(contractRules(), []rule{
 	database("internal/redis/", goRedis, redislock),
 	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose}},
 	{
+		packages: "examples/refundbot",
+		ours: slices.Concat(
+			[]string{"*", "*/*", "internal/", "migrations/internal/", "examples/", "models/openai/internal/"}, trees),
+		foreign: []string{""},
+	},
+	{
 		packages: "examples/",
 		ours:     slices.Concat([]string{"*", "*/*", "internal/", "migrations/internal/", "examples/"}, trees),
 		foreign:  []string{""},
-		// It takes longest to compile: only a test in examples/openai links it.
-		except: []string{"github.com/openai/"},
+		// They take longest to compile: only a test in examples/openai links one, and refundbot its models.
+		except: []string{"github.com/openai/", "github.com/anthropics/"},
 	},
 })
 

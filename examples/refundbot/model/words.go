@@ -3,11 +3,39 @@ package model
 import (
 	"slices"
 	"strings"
-
-	"github.com/holdfast-go/holdfast/message"
 )
 
-// classify reads a text as Classify says.
+// The categories of an Intent.
+const (
+	Refund   = "refund"
+	Shipping = "shipping"
+	Other    = "other"
+)
+
+// An Intent classifies a text.
+type Intent struct {
+	// Category is Refund if the text asks for a refund, or wants to give back or cancel an order. It is Shipping if the
+	// text asks where an order is, or how it stands with a request. It is Other for all else, and for a text that only
+	// answers, such as "yes please" or an order id: the dialog knows what was asked.
+	Category string
+
+	// Order is the id of the order that the text names, such as A-1042, or a number without its letter. It is "" if
+	// the text names none.
+	Order string
+
+	// Also holds the further orders that the text names, for which it wants the same. If it wants different things of
+	// several orders, Order is "" and Also has all of them.
+	Also []string
+
+	// Another says that the text means another order than before, and does not name it.
+	Another bool
+
+	// Yes and No say that the text agrees or refuses: "yes please", "no thanks". With Refund, No says that the customer
+	// wants no refund, or none any more.
+	Yes, No bool
+}
+
+// classify reads a text.
 func classify(text string) Intent {
 	text = plain(text)
 	orders, none := ordersIn(text), refusal(text) == wantsNone
@@ -36,47 +64,6 @@ func classify(text string) Intent {
 		in.Yes = yes.MatchString(text) && !butNo.MatchString(text)
 	}
 	return in
-}
-
-// namedOrder returns the first order id of a text, as the shop writes it; "" if there is none.
-func namedOrder(text string) string {
-	if all := ordersIn(text); len(all) > 0 {
-		return all[0]
-	}
-	return ""
-}
-
-// compose returns a reply to the prompt.
-func compose(p Prompt) string {
-	facts := slices.Clone(p.Facts)
-	if len(facts) == 0 {
-		facts = []string{talk(p.Text)}
-	}
-	if boldWords.MatchString(p.Text) {
-		if p.Feedback == "" {
-			facts = append(facts, "I guarantee that all of this is done by tomorrow.")
-		} else {
-			facts = append(facts, "I cannot say more than that for certain.")
-		}
-	}
-	return strings.Join(slices.Insert(facts, 0, opening(p)...), " ")
-}
-
-// opening returns how a reply begins, if it begins with more than its facts.
-func opening(p Prompt) []string {
-	switch {
-	case len(p.Facts) == 0:
-		return nil
-	case p.Feedback != "":
-		return []string{"Let me be exact."}
-	case p.Category == Refund && p.Order == "":
-		return []string{"I am sorry to hear that."}
-	case p.Category == Refund:
-		return []string{"Thank you for your patience."}
-	case p.Category == Shipping:
-		return []string{"I have looked it up for you."}
-	}
-	return nil
 }
 
 // whatICan says what the bot is for.
@@ -111,21 +98,23 @@ func talk(text string) string {
 	return "I am afraid that I cannot help with that. " + whatICan
 }
 
-// summarize returns a summary in which classify finds the categories and the orders again.
-func summarize(messages []message.Message) string {
+// summarize returns a summary in which the categories and the orders are found again. told is how an agent tells a
+// conversation to its model.
+func summarize(told string) string {
 	var orders, about []string
 	earlier := ""
-	for _, m := range messages {
-		text := said(m)
-		if m.Role == message.RoleSystem && earlier == "" {
-			earlier = text + " "
+	if rest, ok := strings.CutPrefix(told, "[summary of what came before]\n"); ok {
+		earlier, told, _ = strings.Cut(rest, "\n")
+		earlier += " "
+	}
+	for _, id := range ordersIn(told) {
+		if !strings.Contains(earlier, id) {
+			orders = append(orders, id)
 		}
-		for _, id := range ordersIn(text) {
-			if !slices.Contains(orders, id) && !strings.Contains(earlier, id) {
-				orders = append(orders, id)
-			}
-		}
-		if c := category(text); m.Role == message.RoleUser && c != Other && !slices.Contains(about, c) {
+	}
+	for part := range strings.SplitSeq(told, "\n\n") {
+		text, user := strings.CutPrefix(strings.TrimSpace(part), "[user]\n")
+		if c := category(text); user && c != Other && !slices.Contains(about, c) {
 			about = append(about, c)
 		}
 	}
