@@ -194,7 +194,9 @@ func TestCompose(t *testing.T) {
 	}{
 		{"facts", dialog{order: "A-1042", now: paid}, false, "Thank you for your patience. " + facts},
 		{
-			"no order", dialog{now: moment{category: Refund, decision: noOrder}}, false,
+			"no order",
+			dialog{now: moment{category: Refund, decision: noOrder}},
+			false,
 			"I am sorry to hear that. I need the number of the order. It looks like A-1042.",
 		},
 		{
@@ -204,11 +206,15 @@ func TestCompose(t *testing.T) {
 		},
 		{"talk", dialog{now: moment{text: "thank you!", category: Other}}, false, "You are welcome. Is there anything else?"},
 		{
-			"too much", dialog{order: "A-1042", now: bold}, false,
+			"too much",
+			dialog{order: "A-1042", now: bold},
+			false,
 			facts + " I guarantee that all of this is done by tomorrow.",
 		},
 		{
-			"sent back", dialog{order: "A-1042", now: bold}, true,
+			"sent back",
+			dialog{order: "A-1042", now: bold},
+			true,
 			"Let me be exact. " + facts + " I cannot say more than that for certain.",
 		},
 	} {

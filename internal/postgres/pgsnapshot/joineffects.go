@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// JoinEffects joins with a *[pgledger.Ledger] on the same pool or connection. A SaveEffects then is one statement. There
-// is no function of the database that does it.
+// JoinEffects joins with a *[pgledger.Ledger] on the same pool or connection. A SaveEffects then is one statement. No
+// function of the database does it.
 func (s *Store) JoinEffects(effects ledger.Ledger) snapshot.SaveEffects {
 	l, ok := effects.(*pgledger.Ledger)
 	if !ok || s.calls != nil {

@@ -89,7 +89,8 @@ var rules = slices.Concat(contractRules(), []rule{
 	{
 		packages: "mcp",
 		ours: append(
-			[]string{"agent", "orchestrator", "oncehttp", "transcript", "turnhttp", "approval", "internal/"}, contracts...),
+			[]string{"agent", "orchestrator", "oncehttp", "transcript", "turnhttp", "approval", "internal/"},
+			contracts...),
 		foreign: []string{otel, "github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk"},
 		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},

@@ -128,7 +128,7 @@ func (p *play) outside(st agent.Stores, h *hook) (*orchestrator.Orchestrator[out
 		Name: boss, Intents: orchestrator.Intents[outsideState]{"work": {Run: work}},
 	}, st.Checkpoints, &orchestrator.Options{
 		Snapshots: st.Snapshots, Ledger: st.Ledger, Logger: quiet,
-		Limits: orchestrator.Limits{DeadAfter: deadAfter, Attempts: 50},
+		Limits: orchestrator.Limits{DeadAfter: p.deadAfter(), Attempts: 50},
 	})
 }
 

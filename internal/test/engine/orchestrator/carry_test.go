@@ -118,7 +118,8 @@ func TestStepIsTwoWrites(t *testing.T) {
 			[]string{"shoes"}, []string{"shoes"}, "Begin, Save issue, Save finish, Settle",
 		},
 		"three at once": {
-			[]string{"a", "b", "c"}, []string{"a", "b", "c"},
+			[]string{"a", "b", "c"},
+			[]string{"a", "b", "c"},
 			"Begin, Save issue issue issue, Save finish finish finish, Settle",
 		},
 		"one that is not called": {
