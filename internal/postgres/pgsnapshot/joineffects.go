@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// JoinEffects joins with a *[pgledger.Ledger] on the same pool or connection. A SaveEffects then is one statement. No
-// function of the database does it.
+// JoinEffects joins with a [pgledger.Ledger], or what embeds one, on the same pool or connection. A SaveEffects then is
+// one statement. No function of the database does it.
 func (s *Store) JoinEffects(effects ledger.Ledger) snapshot.SaveEffects {
-	l, ok := effects.(*pgledger.Ledger)
+	l, ok := effects.(interface{ BatchPart() pgledger.BatchPart })
 	if !ok || s.calls != nil {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -15,9 +15,15 @@ import (
 // errNotPlain ends the transaction of a SaveEffects whose effects are not plain.
 var errNotPlain = errors.New("the effects are not plain")
 
-// JoinEffects joins with a *[sqliteledger.Ledger] on the same *sql.DB. A SaveEffects then is one transaction.
+// A carrier is a [sqliteledger.Ledger], or what embeds one.
+type carrier interface {
+	DB() *sqlitestore.DB
+	CarryIn(ctx context.Context, tx *sql.Tx, runID string, f lock.Fence, b ledger.Batch) (bool, error)
+}
+
+// JoinEffects joins with a carrier on the same *sql.DB. A SaveEffects then is one transaction.
 func (s *Store) JoinEffects(effects ledger.Ledger) snapshot.SaveEffects {
-	l, ok := effects.(*sqliteledger.Ledger)
+	l, ok := effects.(carrier)
 	if !ok || !l.DB().Beside(s.db) {
 		return nil
 	}

@@ -15,8 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/postgres"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+	"github.com/holdfast-go/holdfast/sqlite"
 )
 
 // A carrier opens two stores that join, with tables of their own.
@@ -64,6 +66,18 @@ func carryLite(connections int) func(*testing.T) carrier {
 			sqlitetest.Exec(t, db, effects.Schema())
 			return liteOn(t, db, sqlitesnapshot.Options{}), effects
 		}
+	}
+}
+
+// The stores of one database value are joined, as its users have them.
+func TestJoinEffectsOfDatabases(t *testing.T) {
+	t.Parallel()
+	pg, lite := postgres.New(pgtest.EmptyPool(t), nil), sqlite.New(sqlitetest.Open(t, testenv.SQLite(t)), nil)
+	if pg.Snapshots().(snapshot.EffectJoiner).JoinEffects(pg.Ledger()) == nil {
+		t.Error("PostgreSQL is not")
+	}
+	if lite.Snapshots().(snapshot.EffectJoiner).JoinEffects(lite.Ledger()) == nil {
+		t.Error("SQLite is not")
 	}
 }
 
