@@ -203,30 +203,22 @@ func TestAgentKilled(t *testing.T) {
 // A tool asks a person. The process is killed before it has the question, and the next one when the server has the
 // answer. The tool runs again with the same key and the same answer, and the person is asked once.
 func TestAskKilled(t *testing.T) {
-	for _, over := range []string{"command", "HTTP"} {
-		t.Run(over, func(t *testing.T) {
-			t.Parallel()
-			p := &play{Dir: t.TempDir(), Tool: "seat"}
-			if over == "HTTP" {
-				p.Address = serve(t, p.Dir)
-			}
-			p.kill(t, 1)
-			p.kill(t, 3)
-			a, _, shut, err := p.open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer shut()
-			o, err := p.ends(t.Context(), a)
-			if err != nil || o.Status != agent.Completed || o.Text != "did seat" {
-				t.Errorf("%+v, %v", o, err)
-			}
-			all := noted(t, p.Dir)
-			if len(all) != 4 || all[0] != all[1] || all[2] != all[3] || !strings.HasSuffix(all[3], " 1 held") ||
-				strings.Fields(all[0])[1] != strings.Fields(all[3])[1] {
-				t.Errorf("the server has got the calls %q", all)
-			}
-		})
+	p := &play{Dir: t.TempDir(), Tool: "seat"}
+	p.kill(t, 1)
+	p.kill(t, 3)
+	a, _, shut, err := p.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut()
+	o, err := p.ends(t.Context(), a)
+	if err != nil || o.Status != agent.Completed || o.Text != "did seat" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	all := noted(t, p.Dir)
+	if len(all) != 4 || all[0] != all[1] || all[2] != all[3] || !strings.HasSuffix(all[3], " 1 held") ||
+		strings.Fields(all[0])[1] != strings.Fields(all[3])[1] {
+		t.Errorf("the server has got the calls %q", all)
 	}
 }
 
