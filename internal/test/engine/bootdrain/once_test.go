@@ -2,6 +2,7 @@ package bootdrain_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -302,7 +303,7 @@ func TestOnceStopped(t *testing.T) {
 				sessions := sessionsAt(point)
 				p := job{Do: buy, Site: s, DieIn: point, Sessions: sessions, Text: string(v)}.start(t)
 				p.hear(inFlight)
-				signal(t, p, sigStop)
+				s.stop(t, p)
 				b, _ := w.finishBuying(t, v, plainly)
 				signal(t, p, sigCont)
 				p.goOn()
@@ -328,6 +329,33 @@ func TestOnceStopped(t *testing.T) {
 
 // shortLease ends while the process is stopped. It is long enough for a busy machine.
 const shortLease = 5 * time.Second
+
+// stop stops a process between two writes. As the writer of a file it would keep all others from it.
+func (s site) stop(t *testing.T, p *child) {
+	t.Helper()
+	for signal(t, p, sigStop); s.SQLite != "" && !s.writable(t); signal(t, p, sigStop) {
+		signal(t, p, sigCont)
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// writable reports whether a file has no writer.
+func (s site) writable(t *testing.T) bool {
+	t.Helper()
+	db, err := sql.Open("sqlite", s.SQLite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err = db.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		return false
+	}
+	if _, err = db.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
 
 func signal(t *testing.T, p *child, s syscall.Signal) {
 	t.Helper()
