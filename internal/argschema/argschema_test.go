@@ -74,13 +74,16 @@ func TestTaken(t *testing.T) {
 		{`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object"}}}`, `{}`, `3`},
 		{`{"type":"object","properties":{"next":{"$ref":"#"}}}`, `{"next":{"next":{}}}`, `{"next":{"next":3}}`},
 		{`{"type":"object","additionalProperties":{"$ref":"#"}}`, `{"a":{"b":{}}}`, `{"a":{"b":3}}`},
-		{`{"properties":{"or":{"items":{"$ref":"#"}},"is":{"type":"string"}}}`, `{"or":[{"is":"x"}]}`, `{"or":[{"is":3}]}`},
+		{`{"properties":{"or":{"items":{"$ref":"#"}},"is":{"type":"string"}}}`,
+			`{"or":[{"is":"x"}]}`, `{"or":[{"is":3}]}`},
 		{
-			`{"properties":{"a":{"$ref":"#/definitions/p"},"b":{"$ref":"#/definitions/p"}},"definitions":{"p":{"minimum":1}}}`,
+			`{"properties":{"a":{"$ref":"#/definitions/p"},"b":{"$ref":"#/definitions/p"}},` +
+				`"definitions":{"p":{"minimum":1}}}`,
 			`{"a":1,"b":2}`, `{"a":1,"b":0}`,
 		},
 		{
-			`{"$schema":"http://json-schema.org/draft-07/schema#","$id":"https://a.example/","items":[{"$ref":"#/items/1"},{"const":1}]}`,
+			`{"$schema":"http://json-schema.org/draft-07/schema#","$id":"https://a.example/",` +
+				`"items":[{"$ref":"#/items/1"},{"const":1}]}`,
 			`[1,1]`, `[2,1]`,
 		},
 	} {
