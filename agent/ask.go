@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/holdfast-go/holdfast/internal/argschema"
 )
 
 // A Question is what a tool asks somebody before it goes on.
@@ -84,7 +86,7 @@ func (q *Question) fault(most int) string {
 }
 
 // form returns the schema of an answer.
-func form(doc json.RawMessage) (*jsonschema.Resolved, error) {
+func form(doc json.RawMessage) (*argschema.Schema, error) {
 	var s *jsonschema.Schema
 	if err := json.Unmarshal(doc, &s); err != nil {
 		return nil, err
@@ -99,7 +101,7 @@ func form(doc json.RawMessage) (*jsonschema.Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Resolve(nil)
+	return argschema.Resolve(s)
 }
 
 // misfit says why an answer cannot be that of a question, or "".

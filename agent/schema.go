@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/holdfast-go/holdfast/internal/argschema"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
@@ -28,7 +29,7 @@ func typed[In any](name, description string) Tool {
 		t.Parameters, err = json.Marshal(s)
 	}
 	if err == nil {
-		t.schema, err = s.Resolve(nil)
+		t.schema, err = argschema.Resolve(s)
 	}
 	t.fault = err
 	return t
@@ -60,13 +61,13 @@ func (t *Tool) prepare(finish bool) error {
 	case t.schema != nil || t.Parameters == nil:
 		return nil
 	}
-	var s jsonschema.Schema
-	err := json.Unmarshal(t.Parameters, &s)
+	s := new(jsonschema.Schema)
+	err := json.Unmarshal(t.Parameters, s)
 	if err == nil && s.Type != "object" {
 		err = errors.New("their type is not object")
 	}
 	if err == nil {
-		t.schema, err = s.Resolve(nil)
+		t.schema, err = argschema.Resolve(s)
 	}
 	if err != nil {
 		return fmt.Errorf("its Parameters: %w", err)

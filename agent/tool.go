@@ -6,8 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
+	"github.com/holdfast-go/holdfast/internal/argschema"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
@@ -48,7 +47,7 @@ type Tool struct {
 	// call begins one.
 	Bind bool
 
-	schema *jsonschema.Resolved
+	schema *argschema.Schema
 	fault  error // of the constructor; New returns it
 }
 

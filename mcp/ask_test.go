@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/ledger"
@@ -19,7 +22,13 @@ import (
 func caller(t *testing.T, st agent.Stores, c *mcp.Client, calls string) *agent.Agent[struct{}] {
 	t.Helper()
 	model := scripted.New(scripted.On("go", scripted.Call(calls, `{"order":"A"}`), scripted.Say("{result}")))
-	a, err := agent.New(agent.Definition[struct{}]{Name: "clerk", Model: model, Tools: c.Tools()}, st,
+	tools := c.Tools()
+	for i := range tools {
+		if tools[i].Class == ledger.Verifiable {
+			tools[i].Verify = func(context.Context, agent.Call) (string, bool, error) { return "", false, nil }
+		}
+	}
+	a, err := agent.New(agent.Definition[struct{}]{Name: "clerk", Model: model, Tools: tools}, st,
 		&orchestrator.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +132,66 @@ func TestAsksWithin(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A tool of the SDK's server asks over HTTP. Without sessions the server speaks the newest protocol, and each class asks.
+// With sessions it speaks an older one and asks within the call, An older server without sessions cannot
+// ask.
+func TestAsksHTTP(t *testing.T) {
+	const newest, older = "2026-07-28", "2025-11-25"
+	asks := map[ledger.Class]bool{ledger.Pure: true, ledger.Idempotent: true}
+	for _, plain := range []bool{true, false} {
+		for _, class := range []ledger.Class{ledger.Pure, ledger.Idempotent, ledger.Ask, ledger.Verifiable} {
+			t.Run(fmt.Sprint("plain ", plain, " ", class), func(t *testing.T) {
+				h, server := overHTTP(plain)
+				defer hangUp(server)
+				spoken := make(chan string, 10)
+				server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+					return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+						if of, ok := r.GetSession().(*sdk.ServerSession); ok && method == "tools/call" {
+							spoken <- of.InitializeParams().ProtocolVersion
+						}
+						return next(ctx, method, r)
+					}
+				})
+				c := dial(t, newSite(t, h).URL, &mcp.Options{
+					Only: []string{"book"}, Classes: map[string]ledger.Class{"book": class},
+				})
+				a := caller(t, agent.InMemory(), c, "book")
+				want, calls := older, 1
+				if plain || asks[class] {
+					first := answered(t, a, "s").Pending[0]
+					given, then := seat, meal
+					if first.Asks == "Which meal?" { // the questions of one call come in any order
+						given, then = meal, seat
+					}
+					o, err := a.Answer(t.Context(), "s", first.Call.ID, given)
+					if err != nil || o.Status != agent.Paused {
+						t.Fatalf("%+v, %v", o, err)
+					}
+					o, err = a.Answer(t.Context(), "s", o.Pending[0].Call.ID, then)
+					if err != nil || o.Text != "held A map[seat:12A] map[meal:fish]" {
+						t.Errorf("%+v, %v", o, err)
+					}
+					calls = 2
+				} else if o := answered(t, a, "s"); o.Status != agent.Completed || !strings.Contains(o.Text, "no booking: &{") ||
+					!strings.Contains(o.Text, "cancel") {
+					t.Errorf("%+v", o)
+				}
+				if plain {
+					want = newest
+				}
+				if len(spoken) != calls {
+					t.Errorf("%d calls, want %d", len(spoken), calls)
+				}
+				for range len(spoken) {
+					if version := <-spoken; version != want {
+						t.Errorf("the protocol is %s, want %s", version, want)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -129,7 +129,8 @@ func listOf(lie string) string {
 		return `{"tools":[{"name":"ok",` + object + `},{"name":"a.b",` + object + `},{"name":"list",` +
 			`"inputSchema":{"type":"array"}},{"name":"none"},{"name":"long","description":"` +
 			strings.Repeat("x", 20<<10) + `",` + object + `},{"name":"ref","inputSchema":{"type":"object",` +
-			`"properties":{"a":{"$ref":"#/nowhere"}}}}]}`
+			`"properties":{"a":{"$ref":"#/nowhere"}}}},{"name":"self","inputSchema":{"type":"object","$ref":"#"}},` +
+			`{"name":"nil","inputSchema":{"type":"object","$ref":"#/not"}}]}`
 	case "twice":
 		return `{"tools":[{"name":"ok",` + object + `},{"name":"ok",` + object + `}]}`
 	case "endless":

@@ -70,6 +70,7 @@ func TestRefusedServers(t *testing.T) {
 		"liar names": {
 			`tool "a.b": models take no name like "a.b"`, `tool "list": its schema: it is not that of an object`,
 			`tool "none": its schema`, `tool "long": its description has more than`, `tool "ref": its schema`,
+			`tool "self": its schema: it refers to itself for the same value`, `tool "nil": its schema: it refers to "#/not"`,
 		},
 		"liar twice": {`it lists the tool "ok" twice`}, "liar endless": {"more than 1000 tools"},
 		"liar list": {"its tools"}, "nobody": {"EOF"},
