@@ -109,15 +109,7 @@ type drain struct {
 }
 
 func newDrain(b Bot, o *Options) *drain {
-	d := newOptions(o)
-	d.bot = b
-	d.Logger = d.Logger.With("orchestrator", b.Name())
-	return d
-}
-
-// newOptions returns a drain without a bot.
-func newOptions(o *Options) *drain {
-	d := new(drain)
+	d := &drain{bot: b}
 	if o != nil {
 		d.Options = *o
 	}
@@ -131,7 +123,7 @@ func newOptions(o *Options) *drain {
 		d.Every = 5 * time.Second
 	}
 	d.Every = min(d.Every, 24*time.Hour)
-	d.Logger = cmp.Or(d.Logger, slog.Default())
+	d.Logger = cmp.Or(d.Logger, slog.Default()).With("orchestrator", b.Name())
 	d.LogError = logtext.By(d.LogError, d.Logger)
 	return d
 }

@@ -12,7 +12,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdfast-go/holdfast/agent"
-	"github.com/holdfast-go/holdfast/internal/argschema"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
@@ -116,7 +115,7 @@ func (o *Options) class(t *sdk.Tool) (class ledger.Class, approved bool) {
 }
 
 // schemaOf returns the schema of the arguments.
-func schemaOf(t *sdk.Tool) (doc json.RawMessage, resolved *argschema.Schema, err error) {
+func schemaOf(t *sdk.Tool) (doc json.RawMessage, resolved *jsonschema.Resolved, err error) {
 	doc, err = json.Marshal(t.InputSchema)
 	if err != nil {
 		return nil, nil, fmt.Errorf("its schema: %w", err)
@@ -129,7 +128,7 @@ func schemaOf(t *sdk.Tool) (doc json.RawMessage, resolved *argschema.Schema, err
 		err = errors.New("it is not that of an object")
 	}
 	if err == nil {
-		resolved, err = argschema.Resolve(s)
+		resolved, err = s.Resolve(nil)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("its schema: %w", short(err))

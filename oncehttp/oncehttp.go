@@ -63,10 +63,6 @@ func (r *Recorder) Middleware(
 	case s == nil:
 		return next(req)
 	}
-	if err := s.failure(); err != nil {
-		_ = closeBody(req)
-		return nil, err
-	}
 	req, sum, err := fingerprint(req)
 	if err != nil {
 		return nil, err

@@ -106,7 +106,7 @@ func (x *execution[S]) attempt(ctx context.Context, b branch, attempt int, state
 	if err != nil {
 		return none, err // its changes to the state are gone; it may still be running
 	}
-	x.effects.returned(t.line)
+	x.effects.strays(t.line.asker)
 	return t.State, nil
 }
 

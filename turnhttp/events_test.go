@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/test/bubble"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnhttp"
@@ -110,8 +109,8 @@ func (s shown) whole() bool {
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		here := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
-		there := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		here := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		there := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		var group sync.WaitGroup
 		defer group.Wait()
 		res := do(t, here, sayStream)
@@ -155,8 +154,8 @@ func TestEvents(t *testing.T) {
 func TestEventsOfRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		here := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
-		there := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		here := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		there := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		first := do(t, here, sayStream)
 		defer first.Body.Close()
 		time.Sleep(time.Second)
@@ -186,7 +185,7 @@ func TestEventsHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.events = nil
-		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		close(w.hold)
 		res := do(t, c, sayStream)
 		defer res.Body.Close()
@@ -200,7 +199,7 @@ func TestEventsHere(t *testing.T) {
 func TestEventsBehindAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		first := do(t, c, sayStream)
 		defer first.Body.Close()
 		time.Sleep(time.Second)
@@ -221,7 +220,7 @@ func TestEventsOfFailure(t *testing.T) {
 	for text, want := range map[string]string{"fail": "bot-failed", "pay": "suspended"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
-			c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+			c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 			q := sayStream
 			q.body = `{"message":"` + text + `"}`
 			res := do(t, c, q)
@@ -247,7 +246,7 @@ func TestEventsOfFailure(t *testing.T) {
 func TestEventsOfRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		for body, want := range map[string]int{`{"message":"refuse"}`: 422, `{"message":1}`: 400} {
 			q := sayStream
 			q.body = body
@@ -265,7 +264,7 @@ func TestEventsOfRefusal(t *testing.T) {
 func TestComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		began := time.Now()
 		res := do(t, c, sayStream)
 		defer res.Body.Close()
@@ -294,7 +293,7 @@ func TestSlowReader(t *testing.T) {
 		w := newWorld()
 		h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
 		var open sync.WaitGroup
-		c := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			open.Add(1)
 			defer open.Done()
 			h.ServeHTTP(w, r)
@@ -332,7 +331,7 @@ func TestClientGone(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			bot := w.bot(t, w.definition(), nil)
-			c := served(t, turnhttp.Handler(bot, w.options()))
+			c := serve(t, turnhttp.Handler(bot, w.options()))
 			ctx, leave := context.WithTimeout(t.Context(), time.Second)
 			defer leave()
 			if res, err := c.Do(q.make(ctx, base)); err == nil {
@@ -360,8 +359,8 @@ func TestShutdownEndsReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		bot := w.bot(t, w.definition(), nil)
-		here := served(t, turnhttp.Handler(bot, w.options()))
-		there := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		here := serve(t, turnhttp.Handler(bot, w.options()))
+		there := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		turn := do(t, here, sayStream)
 		defer turn.Body.Close()
 		w.hold <- struct{}{}
@@ -464,7 +463,7 @@ func slowRequest(t *testing.T, name string, q request, drips bool) {
 func TestServerTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		p := bubble.NewPipe()
+		p := newPipe()
 		server := &http.Server{
 			Handler:     turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()),
 			ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
@@ -477,7 +476,7 @@ func TestServerTimeouts(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		c := p.Client()
+		c := p.client()
 		time.AfterFunc(time.Minute, func() { close(w.hold) })
 		q := sayStream
 		q.header = nil
@@ -502,7 +501,7 @@ func TestEventsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		bot := w.bot(t, w.definition(), nil)
-		c := served(t, turnhttp.Handler(bot, w.options()))
+		c := serve(t, turnhttp.Handler(bot, w.options()))
 		if status, _ := all(t, c, routes["turn"]); status != 200 {
 			t.Fatal(status)
 		}
@@ -529,7 +528,7 @@ func TestEventsWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.events = downStream{w.events, errAway}
-		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		close(w.hold)
 		res := do(t, c, sayStream)
 		defer res.Body.Close()

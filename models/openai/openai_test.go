@@ -16,5 +16,3 @@ func newModel(model, url, key string, p models.Prices) (agent.Model, error) {
 func TestModel(t *testing.T) {
 	modeltest.Run(t, modeltest.API{Wire: modeltest.Chat, New: newModel})
 }
-
-func TestReadmeProgram(t *testing.T) { modeltest.Readme(t, modeltest.Responses) }

@@ -1,2 +1,3 @@
-// Package model has a model that needs no key: it reads English by patterns, and replies by rules.
+// Package model holds the language models of the refund bot behind one interface: a scripted model, which needs no
+// server, and a model that speaks the chat-completions protocol of OpenAI.
 package model

@@ -67,19 +67,18 @@ var rules = slices.Concat(contractRules(), []rule{
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
 	{packages: "bootdrain", ours: []string{"internal/logtext", "internal/runnote"}},
-	// A process that serves workflows links no engine of turns.
-	{packages: "serve", ours: []string{"bootdrain", words, "lock", "internal/"}},
-	front("approval"),
-	front("turnhttp", "approval"), // a program may drain in its own way
-	front("turnhttp/agui", "turnhttp", "approval"),
-	front("turnhttp/uichat", "turnhttp", "approval"),
+	{
+		packages: "turnhttp",
+		ours:     append([]string{"orchestrator", "bootdrain", "internal/"}, contracts...),
+		foreign:  []string{otel},
+		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+	},
 	{packages: "turnhttp/chatpage"}, // it knows the routes, and no package
 	{
 		packages: "agent",
-		ours: append(
-			[]string{"orchestrator", "oncehttp", "transcript", "turnhttp", "approval", "internal/"}, contracts...),
-		foreign: []string{otel, "github.com/google/jsonschema-go"},
-		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+		ours:     append([]string{"orchestrator", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
+		foreign:  []string{otel, "github.com/google/jsonschema-go"},
+		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
 	{packages: "models", ours: append([]string{"orchestrator", "internal/"}, contracts...), foreign: []string{otel}},
 	model("models/scripted"),
@@ -89,8 +88,7 @@ var rules = slices.Concat(contractRules(), []rule{
 	{
 		packages: "mcp",
 		ours: append(
-			[]string{"agent", "orchestrator", "oncehttp", "transcript", "turnhttp", "approval", "internal/"},
-			contracts...),
+			[]string{"agent", "orchestrator", "transcript", "turnhttp", "bootdrain", "internal/"}, contracts...),
 		foreign: []string{otel, "github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk"},
 		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
@@ -99,36 +97,20 @@ var rules = slices.Concat(contractRules(), []rule{
 	database("internal/redis/", goRedis, redislock),
 	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose}},
 	{
-		packages: "examples/refundbot",
-		ours: slices.Concat(
-			[]string{"*", "*/*", "internal/", "migrations/internal/", "examples/", "models/openai/internal/"}, trees),
-		foreign: []string{""},
-	},
-	{
 		packages: "examples/",
 		ours:     slices.Concat([]string{"*", "*/*", "internal/", "migrations/internal/", "examples/"}, trees),
 		foreign:  []string{""},
-		// They take longest to compile: only a test in examples/openai links one, and refundbot its models.
-		except: []string{"github.com/openai/", "github.com/anthropics/"},
+		// It takes longest to compile: only a test in examples/openai links it.
+		except: []string{"github.com/openai/"},
 	},
 })
-
-// front returns the rule of what stands in front of the engine.
-func front(pkg string, ours ...string) rule {
-	return rule{
-		packages: pkg,
-		ours:     slices.Concat(ours, []string{"orchestrator", "internal/"}, contracts),
-		foreign:  []string{otel},
-		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
-	}
-}
 
 // model returns the rule of a model: the agent, and the client of its own vendor.
 func model(pkg string, client ...string) rule {
 	return rule{
 		packages: pkg,
 		ours: append([]string{
-			"agent", "models", "orchestrator", "oncehttp", "transcript", "turnhttp", "approval", "internal/",
+			"agent", "models", "orchestrator", "transcript", "turnhttp", "bootdrain", "internal/",
 			"models/openai/internal/",
 		}, contracts...),
 		foreign: append([]string{otel, "github.com/google/jsonschema-go"}, client...),
@@ -147,9 +129,9 @@ func contractRules() []rule {
 		if c == "transcript" {
 			ours = append(ours, "message")
 		}
-		// Package snapshot joins with the checkpoint store and the ledger in its database: see decisions 27 and 92.
+		// Package snapshot joins with the checkpoint store in its database: see decision 27.
 		if c == "snapshot" {
-			ours = append(ours, "checkpoint", "ledger")
+			ours = append(ours, "checkpoint")
 		}
 		all = append(all,
 			rule{packages: c, ours: ours},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
@@ -18,9 +19,9 @@ import (
 var Settings = []string{"sqlite", "postgres", "postgres+redis"}
 
 // Config returns a fresh place for the stores of a setting. It skips the test if a server is missing.
-func Config(tb testing.TB, name string) stores.Config {
+func Config(tb testing.TB, name string) setting.Config {
 	tb.Helper()
-	c := stores.Config{Dir: tb.TempDir()}
+	c := setting.Config{Dir: tb.TempDir()}
 	if name != "sqlite" {
 		c.DatabaseURL = testenv.PostgresURL(tb)
 	}
@@ -32,7 +33,7 @@ func Config(tb testing.TB, name string) stores.Config {
 }
 
 // Open opens the stores of a process. They are closed when the test ends.
-func Open(tb testing.TB, c stores.Config) *stores.Stores {
+func Open(tb testing.TB, c setting.Config) *setting.Stores {
 	tb.Helper()
 	s, err := stores.Open(c)
 	if err != nil {

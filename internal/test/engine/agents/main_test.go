@@ -9,8 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
-func TestMain(m *testing.M) {
-	testenv.MainWith(m, map[string]testenv.Role{roleDies: dies, roleOutside: diesOutside})
-}
+func TestMain(m *testing.M) { testenv.MainWith(m, map[string]testenv.Role{roleDies: dies}) }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -326,7 +326,7 @@ func (p *process) start(how orchestrator.OnInterrupted) (*engine, error) {
 		o.Snapshots = snapshots{p}
 	}
 	if p.bot.ledger {
-		o.Ledger, o.Effects.Linger = effects{p}, time.Hour // no clock says where the points are
+		o.Ledger = effects{p}
 	}
 	if p.bot.logs {
 		o.TurnLog = phases{p}
