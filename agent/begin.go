@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -239,6 +240,11 @@ func (a *Agent[C]) answer(ctx context.Context, t *Turn[C], env envelope, was Sta
 	}
 	// A state has room for the answers to all calls that wait, and for their results.
 	most := 2 * a.most / all
+	if p.Kind == Input {
+		if wrong := misfit(p.Form, &ans, most); wrong != "" { // what is cut would not be what was said
+			return refuse("answer", fmt.Errorf("%w: %s", ErrKind, wrong))
+		}
+	}
 	ans.Result, ans.Note, ans.By = clip(ans.Result, most), clip(ans.Note, most), clip(ans.By, 512)
 	s.Answers = with(s.Answers, env.Call, ans)
 	s.Answered = s.Answered.with(env.Call, ans.By)

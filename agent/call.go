@@ -59,6 +59,7 @@ func (c calling[C]) call(ctx context.Context, o *Open) (called, error) {
 	tool := c.agent.tools[o.Call.Name]
 	switch {
 	case o.Child != "": // the answers are those of the child
+	case o.Asking != nil: // the tool hears the answer, also one that declines
 	case given && ans.Kind == Client:
 		return called{result: &Result{clip(ans.Result, maxResult), ans.Failed}}, nil
 	case given && !ans.Approved:
@@ -71,6 +72,8 @@ func (c calling[C]) call(ctx context.Context, o *Open) (called, error) {
 		return failed("the arguments do not fit: " + misfit), nil
 	}
 	switch {
+	case o.Asking != nil && tool.Run == nil:
+		return failed("not executed: the tool has changed"), nil
 	case c.agent.finishes(tool.Name) && !c.alone:
 		return failed("call it alone, after the other results"), nil
 	case c.agent.finishes(tool.Name):
@@ -79,6 +82,7 @@ func (c calling[C]) call(ctx context.Context, o *Open) (called, error) {
 		return c.child(ctx, o, tool)
 	}
 	switch {
+	case o.Asking != nil: // whoever has to agree has agreed
 	case !given && tool.waits(o.Call.Args):
 		p := Pending{
 			Call: o.Call, Kind: tool.Wait, Agent: c.agent.def.Name,
@@ -93,19 +97,21 @@ func (c calling[C]) call(ctx context.Context, o *Open) (called, error) {
 		return failed("not executed: the tool has changed"), nil
 	}
 	if tool.Class == ledger.Pure {
-		return c.read(ctx, o.Call, tool)
+		return c.read(ctx, o, tool)
 	}
-	return c.effect(ctx, o.Call, tool)
+	return c.effect(ctx, o, tool)
 }
 
 // read runs a tool that changes nothing. Stop ends it.
-func (c calling[C]) read(ctx context.Context, call Call, tool *Tool) (called, error) {
-	text, err := tool.Run(withCaller(c.pure, c.turn, call), call)
-	switch {
+func (c calling[C]) read(ctx context.Context, o *Open, tool *Tool) (called, error) {
+	text, err := tool.Run(withCaller(c.pure, c.turn, o.Call, o.leg(c.turn.State.Answers)), o.Call)
+	switch q, _ := asked(err); {
 	case ctx.Err() != nil:
 		return called{}, context.Cause(ctx)
 	case err != nil && stopped(c.pure):
 		return failed("stopped"), nil
+	case q != nil:
+		return c.asks(o, tool, inquiry{Question: *q}), nil
 	case err != nil:
 		return failed(clip(logtext.Text(err), maxResult)), nil
 	}
@@ -116,6 +122,9 @@ func (c calling[C]) read(ctx context.Context, call Call, tool *Tool) (called, er
 type receipt struct {
 	Call, Key, Text string
 	Failed          bool `json:",omitempty"`
+
+	// Asks is what the tool has asked.
+	Asks *inquiry `json:",omitempty"`
 }
 
 // UnmarshalJSON reads a receipt, or what a person says: a text, or anything else as JSON.
@@ -131,34 +140,74 @@ func (r *receipt) UnmarshalJSON(doc []byte) error {
 	return nil
 }
 
-// effect runs a tool that changes something, once.
-func (c calling[C]) effect(ctx context.Context, call Call, tool *Tool) (called, error) {
-	o := &orchestrator.OnceOptions[receipt]{Class: tool.Class, Each: call.ID, Args: call.Args, Settles: tool.Settles}
-	if tool.Key != nil {
-		if o.Key = tool.Key(call.Args); o.Key != "" {
-			o.Each = ""
-		}
+// effectOf returns what identifies the effect of a call, and how it is verified.
+func effectOf[S any](t *orchestrator.Turn[S], tool *Tool, call Call, l leg) *orchestrator.OnceOptions[receipt] {
+	o := &orchestrator.OnceOptions[receipt]{Class: tool.Class, Key: l.row, Args: call.Args, Settles: tool.Settles}
+	if tool.Key != nil && l.row == "" {
+		o.Key = tool.Key(call.Args)
 	}
-	with := func(key string) Call {
-		own := call
-		own.Key = key
-		return own
+	if o.Key == "" {
+		o.Each = l.each
 	}
 	if tool.Verify != nil {
 		o.Verify = func(ctx context.Context, key string) (receipt, bool, error) {
-			text, landed, err := tool.Verify(withCaller(ctx, c.turn, with(key)), with(key))
-			return receipt{call.ID, key, clip(text, maxResult), false}, landed, err
+			own := l.with(call, key)
+			text, landed, err := tool.Verify(withCaller(ctx, t, own, l), own)
+			return receipt{Call: call.ID, Key: key, Text: clip(text, maxResult)}, landed, err
 		}
 	}
-	got, err := orchestrator.Once(ctx, c.turn, tool.Name, func(ctx context.Context, key string) (receipt, error) {
-		text, err := tool.Run(withCaller(ctx, c.turn, with(key)), with(key))
-		if ran, ok := errors.AsType[*ranError](err); ok {
-			return receipt{call.ID, key, clip(logtext.Text(ran), maxResult), true}, nil
+	return o
+}
+
+// announce says which effects the calls of a reply begin with, so that the save of the reply issues them: those that
+// run at once, and wait for nobody.
+func (a *Agent[C]) announce(t *Turn[C]) {
+	for _, o := range t.State.Open[:min(len(t.State.Open), a.fan)] {
+		tool := a.tools[o.Call.Name]
+		if tool == nil || tool.Run == nil || tool.Class == ledger.Pure || a.finishes(tool.Name) {
+			continue
 		}
-		return receipt{call.ID, key, clip(text, maxResult), false}, err
-	}, o)
+		_ = protect(func() error { // what is wrong with the call is its result
+			if tool.misfit(o.Call.Args) != "" || tool.waits(o.Call.Args) {
+				return nil
+			}
+			return orchestrator.Ahead(t, phaseTools, tool.Name, effectOf(t, tool, o.Call, o.leg(nil)))
+		})
+	}
+}
+
+// runEffect runs a tool that changes something, once.
+func runEffect[S any](
+	ctx context.Context, t *orchestrator.Turn[S], tool *Tool, call Call, l leg,
+) (called, error) {
+	got, err := orchestrator.Once(ctx, t, tool.Name, func(ctx context.Context, key string) (receipt, error) {
+		own := l.with(call, key)
+		text, err := tool.Run(withCaller(ctx, t, own, l), own)
+		r := receipt{Call: call.ID, Key: key, Text: clip(text, maxResult)}
+		q, ran := asked(err)
+		why := ""
+		if q != nil {
+			why = q.fault(maxQuestion)
+		}
+		switch failure, failed := errors.AsType[*ranError](err); {
+		case q != nil && !ran && l.mute:
+			return receipt{}, ledger.NotDone(q.error())
+		case why != "" && !ran:
+			return receipt{}, ledger.NotDone(errors.New(noneToAsk + why))
+		case why != "":
+			r.Text, r.Failed = clip(partOnly+why, maxResult), true
+		case q != nil && !l.mute:
+			r.Text, r.Failed = clip(q.error().Error(), maxResult), true
+			r.Asks = &inquiry{*q, own.Key, ran}
+		case failed:
+			r.Text, r.Failed = clip(logtext.Text(failure), maxResult), true
+		default:
+			return r, err
+		}
+		return r, nil
+	}, effectOf(t, tool, call, l))
 	if err != nil {
-		return refusedEffect(err)
+		return called{}, err
 	}
 	if got == (receipt{}) {
 		got.Text = "it was done, as a person says"
@@ -167,6 +216,7 @@ func (c calling[C]) effect(ctx context.Context, call Call, tool *Tool) (called, 
 	if done.effect = got.Key; got.Call != call.ID && got.Call != "" {
 		done.result.Text = "[idempotent replay of " + got.Call + "] " + got.Text
 	}
+	done.asks = got.Asks
 	return done, nil
 }
 
@@ -176,6 +226,10 @@ func refusedEffect(err error) (called, error) {
 	var doubt *orchestrator.InDoubtError
 	switch {
 	case errors.As(err, &doubt):
+		if _, marked := errors.AsType[*doubtError](doubt.Err); marked && !doubt.Ask {
+			asking := &orchestrator.InDoubtError{RunID: doubt.RunID, Effects: doubt.Effects, Ask: true, Err: doubt.Err}
+			return called{}, asking
+		}
 		return called{}, err
 	case errors.Is(err, ledger.ErrRedacted):
 		return succeeded("it was done, and its result is not kept"), nil

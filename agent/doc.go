@@ -61,6 +61,7 @@
 //	ErrReserved  Update: the function has changed what only the agent itself changes
 //	ErrParted    Update: the messages that stay would have a call without its result
 //	ErrTooLong   Say, Continue: what was said is longer than the model takes
+//	ErrNoLoop    Recorded, Once: the context is not that of a Loop
 //
 // Other errors are those of package orchestrator. A refusal is also an *orchestrator.InputError.
 package agent

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// The conditions that the methods return, and ErrTooLong, which a Model returns. The package comment says what each
-// means.
+// The conditions that the methods return, ErrTooLong, which a Model returns, and ErrNoLoop. The package comment says
+// what each means.
 var (
 	ErrExists   = errors.New("agent: session exists")
 	ErrUnknown  = errors.New("agent: no such session")
@@ -21,6 +21,7 @@ var (
 	ErrReserved = errors.New("agent: only the agent itself changes this")
 	ErrParted   = errors.New("agent: a call would lose its result")
 	ErrTooLong  = errors.New("agent: what was said is longer than the model takes")
+	ErrNoLoop   = errors.New("agent: Recorded and Once belong to no turn: their context needs Loop")
 )
 
 // refuse returns an error that a client may see.

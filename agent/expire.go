@@ -72,8 +72,8 @@ func (p *Pending) instead() Answer {
 // Delete removes. A session with a run in flight is left for the next time. Expire returns how many sessions it has
 // dealt with: limit at most, 0 is all. An error of one session does not keep Expire from the others.
 //
-// Sweep of Bot calls Expire, so a program that serves the agent with turnhttp.Serve need not. What is due is found by
-// labels: other sessions cost nothing.
+// Sweep of Bot calls Expire, and serve.Run does, so a program that serves the agent with it need not. What is due is
+// found by labels: other sessions cost nothing.
 func (a *Agent[C]) Expire(ctx context.Context, limit int) (done int, err error) {
 	var errs []error
 	for _, what := range []struct {

@@ -3,6 +3,9 @@ package agent
 import (
 	"context"
 	"log/slog"
+
+	"github.com/holdfast-go/holdfast/oncehttp"
+	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
 // A Caller is the turn that has called a tool. The zero Caller works, and does nothing.
@@ -10,6 +13,10 @@ type Caller struct {
 	Session, Run string
 	Turn         int
 	Call         Call
+
+	// Asked is what the tool has asked by Ask, and Answer is what it has got. They are nil in its first run.
+	Asked  *Question
+	Answer *Answer
 
 	turn tools
 }
@@ -24,8 +31,11 @@ type tools interface {
 
 type callerKey struct{}
 
-func withCaller[C any](ctx context.Context, t *Turn[C], call Call) context.Context {
-	return context.WithValue(ctx, callerKey{}, &Caller{t.Session, t.RunID, t.Index, call, t})
+// withCaller returns the context of a tool. In it a client with an oncehttp.Recorder records nothing: the ledger has
+// what an effect has come to, and asking again is what Verify is for.
+func withCaller[S any](ctx context.Context, t *orchestrator.Turn[S], call Call, l leg) context.Context {
+	ctx = oncehttp.Unrecorded(ctx)
+	return context.WithValue(ctx, callerKey{}, &Caller{t.Session, t.RunID, t.Index, call, l.asked, l.answer, t})
 }
 
 // From returns the Caller of a tool. Outside of a call it returns the zero Caller.

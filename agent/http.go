@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -19,13 +21,25 @@ var errBlank = &orchestrator.InputError{Field: "message", Reason: "is empty"}
 // Handler serves the agent by package turnhttp: a user says things, and a desk answers the calls that wait, as its
 // questions. Of o it sets Questions, Answer, Arrived, Inbox, Ledger and Chat, and Reply if that is nil. Options.Input
 // may still read the body: whatever it returns is what a user says. Authorize tells users from the desk: ActionTurn
-// says something, ActionAnswer answers, ActionClient answers for client tools and approves nothing, and ActionBranch
-// begins a session from a turn of another. The agent needs an Inbox. With Prefer: respond-async a user says something
-// for later, if orchestrator.Options.Inbox was given to New. Package chatpage has a page for these routes.
+// says something, ActionAnswer answers, ActionClient answers for client tools and what tools ask, and approves nothing,
+// and ActionBranch begins a session from a turn of another. The agent needs an Inbox. With Prefer: respond-async a user
+// says something for later, if orchestrator.Options.Inbox was given to New. Package chatpage has a page for these
+// routes.
 //
 // Use no turnhttp.Handler of your own on Bot with an Input that takes data from clients: the data of an input says what
 // the input is, and a client must not.
 func Handler[C any](a *Agent[C], o turnhttp.Options[State[C]]) http.Handler {
+	return turnhttp.Handler(a.bot, a.options(o))
+}
+
+// Answers runs the answers that Handler has taken, and whose process has died: see approval.Desk.Run. Give it the
+// options of Handler.
+func Answers[C any](ctx context.Context, a *Agent[C], o turnhttp.Options[State[C]]) error {
+	return a.options(o).Desk(a.bot).Run(ctx)
+}
+
+// options returns o with what is the agent's.
+func (a *Agent[C]) options(o turnhttp.Options[State[C]]) turnhttp.Options[State[C]] {
 	read := o.Input
 	o.Input = func(r *http.Request) (in orchestrator.Input, err error) {
 		if read != nil {
@@ -53,7 +67,7 @@ func Handler[C any](a *Agent[C], o turnhttp.Options[State[C]]) http.Handler {
 	}
 	o.Questions, o.Answer, o.Inbox, o.Ledger = questions[C], questionInput, a.stores.Inbox, a.stores.Ledger
 	o.Chat = chat[C]{a}
-	return turnhttp.Handler(a.bot, o)
+	return o
 }
 
 // A chat is an agent as package turnhttp needs it.
@@ -135,45 +149,62 @@ type shown struct {
 	Kind  Kind            `json:"kind"`
 	Tool  string          `json:"tool"`
 	Args  json.RawMessage `json:"args"`
+
+	// Of Input: the call, the question and its form.
+	Call string          `json:"call,omitempty"`
+	Asks string          `json:"asks,omitempty"`
+	Form json.RawMessage `json:"form,omitempty"`
 }
 
 // questions are the calls that wait. The id of a question is that of the call.
-func questions[C any](s *State[C]) (all []turnhttp.Question) {
+func questions[C any](s *State[C]) (all []approval.Question) {
 	for _, p := range s.missing() {
 		args := p.Call.Args
 		if len(args) == 0 {
 			args = json.RawMessage("{}")
 		}
-		all = append(all, turnhttp.Question{
-			ID: p.Call.ID, Expires: p.Until, Shown: shown{Agent: p.Agent, Kind: p.Kind, Tool: p.Call.Name, Args: args},
-			Client: p.Kind == Client,
+		all = append(all, approval.Question{
+			ID: p.Call.ID, Expires: p.Until, Client: p.Kind == Client || p.Kind == Input,
+			Shown: shown{p.Agent, p.Kind, p.Call.Name, args, p.Of, p.Asks, p.Form},
 		})
 	}
 	return all
 }
 
 // questionInput makes the input of an answer: {"approved": true, "note": …} of an approval, or {"result": …,
-// "failed": …} of what the caller's side has run.
-func questionInput(q turnhttp.Question, given turnhttp.Answer) (orchestrator.Input, error) {
+// "failed": …} of what the caller's side has run, or of what a tool has asked. The answer to a form is JSON, or a text
+// that is JSON.
+func questionInput(q approval.Question, given approval.Answer) (orchestrator.Input, error) {
 	var body struct {
-		Approved *bool   `json:"approved"`
-		Note     string  `json:"note"`
-		Result   *string `json:"result"`
-		Failed   bool    `json:"failed"`
+		Approved *bool           `json:"approved"`
+		Note     string          `json:"note"`
+		Result   json.RawMessage `json:"result"`
+		Failed   bool            `json:"failed"`
 	}
 	if err := json.Unmarshal(given.Data, &body); err != nil {
 		return orchestrator.Input{}, err
 	}
-	ans := Answer{Kind: q.Shown.(shown).Kind, By: string(given.By)}
+	asks := q.Shown.(shown)
+	ans := Answer{Kind: asks.Kind, By: given.By, Failed: body.Failed}
+	if string(body.Result) == "null" {
+		body.Result = nil
+	}
+	isText := json.Unmarshal(body.Result, &ans.Result) == nil
 	switch {
 	case ans.Kind == Approval && body.Approved != nil && body.Result == nil:
-		ans.Approved, ans.Note = *body.Approved, body.Note
-	case ans.Kind == Client && body.Result != nil && body.Approved == nil:
-		ans.Result, ans.Failed = *body.Result, body.Failed
+		ans.Approved, ans.Note, ans.Failed = *body.Approved, body.Note, false
+	case ans.Kind == Client && isText && body.Approved == nil:
+	case ans.Kind == Input && (isText || body.Result == nil && body.Failed) && body.Approved == nil:
+	case ans.Kind == Input && asks.Form != nil && body.Result != nil && body.Approved == nil:
+		ans.Result = string(body.Result)
 	default:
 		return orchestrator.Input{}, &orchestrator.InputError{
-			Field: "answer", Reason: `an approval takes {"approved": …, "note": …}, and a client tool {"result": …, "failed": …}`,
+			Field:  "answer",
+			Reason: `an approval takes {"approved": …, "note": …}, and anything else {"result": …, "failed": …}`,
 		}
+	}
+	if wrong := misfit(asks.Form, &ans, math.MaxInt); wrong != "" {
+		return orchestrator.Input{}, &orchestrator.InputError{Field: "answer", Reason: wrong}
 	}
 	return answerInput(q.ID, ans, false), nil
 }

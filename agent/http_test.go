@@ -8,9 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/agent"
+	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
@@ -376,4 +380,58 @@ func TestToolOfBot(t *testing.T) {
 	if s, _ := get(t, a, "s"); len(s.Answered.Calls) > 0 || w.Refunds.Load() != 0 {
 		t.Errorf("%+v, %d refunds", s.Answered, w.Refunds.Load())
 	}
+}
+
+// Who deletes a session over HTTP deletes what was said in it too, and its children.
+func TestDeleteOverHTTP(t *testing.T) {
+	st := agent.InMemory()
+	boss, clerk, _ := family(t, st, new(atomic.Int32))
+	h := agent.Handler(boss, turnhttp.Options[agent.State[none]]{Authorize: mayDesk})
+	sent(t, h, "ann", "POST", "/sessions/s/turns", `{"message":"go"}`)
+	if said := told(t, boss, "s"); said == "" || len(sessionsOf(t, st, clerk.Name())) == 0 {
+		t.Fatalf("said %q", said)
+	}
+	for range 2 {
+		if res := sent(t, h, "ann", "DELETE", "/sessions/s", ""); res.Code != http.StatusNoContent {
+			t.Fatal(res.Code, res.Body)
+		}
+	}
+	if left := sessionsOf(t, st, clerk.Name()); len(left) > 0 {
+		t.Errorf("the children %q are left", left)
+	}
+	if err := boss.Create(t.Context(), "s", none{}, agent.Labels{}); err != nil {
+		t.Errorf("the session is left: %v", err)
+	}
+}
+
+// The process that has taken an answer dies before it runs it. Another one does.
+func TestAnswersOfTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, st := new(shop), agent.InMemory()
+		a := newAgent(t, w.Definition(), st)
+		say(t, a, "s", "refund A1")
+		if _, err := a.Answer(t.Context(), "s", "c2", agent.Done("photo")); err != nil {
+			t.Fatal(err)
+		}
+		first, err := st.Inbox.Post(t.Context(), inbox.Item{
+			Key: inbox.Key{Orchestrator: a.Name(), Session: "s"}, Kind: inbox.Answer, ID: "c3", By: "desk",
+			Data: []byte(`{"approved":true}`),
+		})
+		if err != nil || !first {
+			t.Fatal(first, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- agent.Answers(ctx, a, turnhttp.Options[agent.State[none]]{Authorize: mayDesk})
+		}()
+		time.Sleep(time.Minute) // of the bubble
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if s, _, err := a.Get(t.Context(), "s"); err != nil || s.Output != "all done" || w.Refunds.Load() != 1 {
+			t.Errorf("%+v, %v, %d refunds", s, err, w.Refunds.Load())
+		}
+	})
 }

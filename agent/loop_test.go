@@ -401,10 +401,11 @@ func TestNew(t *testing.T) {
 		{Name: "h", Run: run, Class: ledger.Pure},
 		{Name: "i", Run: run},
 		{Name: "j", Run: run, Wait: "godot"},
-		{Name: "k", Run: run, Class: ledger.Pure, Until: time.Hour},
 		{Name: "l", Run: run, Wait: agent.Approval, Otherwise: "x"},
 		{Name: "m", Wait: agent.Client, Otherwise: strings.Repeat("x", 5000)},
 		{Name: "n", Run: run, Parameters: []byte(`{"properties":{}}`)},
+		{Name: "o", Run: run, Parameters: []byte(`{"type":"object","$ref":"#"}`)},
+		{Name: "p", Run: run, Parameters: []byte(`{"type":"object","$ref":"#/not"}`)},
 		agent.ChildTool(nil, ""),
 	}
 	_, err := agent.New(agent.Definition[none]{
@@ -420,8 +421,9 @@ func TestNew(t *testing.T) {
 		`"a": its arguments are no struct`, `"b": exactly one of`, `"c": exactly one of`, `"d d": a name has`,
 		`"e": exactly one of`, `"f": it is Verifiable without Verify`, `"g": its Parameters`, `"h": another tool`,
 		`"i": it needs a Ledger`, `"j": it waits for "godot"`, `"": a ChildTool without an agent`,
-		`"k": its Until is of no`, `"l": its Until is of no`, `"m": its Otherwise has more`,
-		`"n": its Parameters: their type is not object`, `refuses tools: "h"`,
+		`"l": its Until is of no`, `"m": its Otherwise has more`,
+		`"n": its Parameters: their type is not object`, `"o": its Parameters: it refers to itself for the same value`,
+		`"p": its Parameters: it refers to "#/not"`, `refuses tools: "h"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in\n%v", want, err)

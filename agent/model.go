@@ -211,6 +211,7 @@ func (a *Agent[C]) take(ctx context.Context, t *Turn[C], since []message.Message
 	}
 	if len(s.Open) > 0 {
 		s.Phase, s.Status = phaseTools, ""
+		a.announce(t)
 		return nil
 	}
 	s.Phase, s.Status = "", Completed

@@ -180,7 +180,7 @@ func (a *Agent[C]) definition() orchestrator.Definition[State[C]] {
 		Respond: func(r *orchestrator.Result[State[C]]) any {
 			return map[string]any{"text": r.State.Output, "status": r.State.Status}
 		},
-		Labels: labels[C], TraceOf: rootOf[C], Sweep: a.Expire,
+		Labels: labels[C], TraceOf: rootOf[C], Expire: a.Expire,
 	}
 	if a.def.Deliver != nil {
 		d.Deliver = func(ctx context.Context, r *orchestrator.Result[State[C]]) error {

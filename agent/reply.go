@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/oncehttp"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
 )
@@ -34,10 +35,12 @@ type question[C any] struct {
 	said    speech
 }
 
-// put is answer, until somebody stops the turn: then the error is errStopped.
+// put is answer, until somebody stops the turn: then the error is errStopped. The requests of a client with an
+// oncehttp.Recorder belong to the turn.
 func (q *question[C]) put(ctx context.Context) (message.Message, error) {
 	inner, done := q.agent.interruptible(ctx, q.turn)
 	defer done()
+	inner = oncehttp.With(inner, q.turn, phaseModel)
 	m, err := q.answer(inner)
 	if err != nil && stopped(inner) && ctx.Err() == nil {
 		return m, errStopped
@@ -167,7 +170,8 @@ func (a *Agent[C]) worth(err error) (after time.Duration, again bool) {
 	}
 	_, panicked := errors.AsType[*orchestrator.PanicError](err)
 	if panicked || retry.IsPermanent(err) ||
-		errors.Is(err, ErrTooLong) || errors.Is(err, errStuck) || errors.Is(err, errGoexit) {
+		errors.Is(err, ErrTooLong) || errors.Is(err, errStuck) || errors.Is(err, errGoexit) ||
+		errors.Is(err, orchestrator.ErrNoLedger) { // an oncehttp.Recorder needs one
 		return 0, false
 	}
 	after, _ = retry.AfterOf(err)

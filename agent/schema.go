@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/holdfast-go/holdfast/internal/argschema"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
@@ -28,7 +29,7 @@ func typed[In any](name, description string) Tool {
 		t.Parameters, err = json.Marshal(s)
 	}
 	if err == nil {
-		t.schema, err = s.Resolve(nil)
+		t.schema, err = argschema.Resolve(s)
 	}
 	t.fault = err
 	return t
@@ -51,7 +52,7 @@ func (t *Tool) prepare(finish bool) error {
 		return errors.New("exactly one of Run, Child and Wait Client says what it does")
 	case t.Wait != "" && t.Wait != Client && t.Wait != Approval:
 		return fmt.Errorf("it waits for %q", t.Wait)
-	case t.Until < 0 || t.Until > 0 && t.Wait == "" && t.Child == nil || t.Otherwise != "" && t.Wait != Client:
+	case t.Until < 0 || t.Until > 0 && finish || t.Otherwise != "" && t.Wait != Client:
 		return errors.New("its Until is of no call that waits, or its Otherwise of none that waits for a Client")
 	case len(t.Otherwise) > maxOtherwise:
 		return fmt.Errorf("its Otherwise has more than %d bytes", maxOtherwise)
@@ -60,13 +61,13 @@ func (t *Tool) prepare(finish bool) error {
 	case t.schema != nil || t.Parameters == nil:
 		return nil
 	}
-	var s jsonschema.Schema
-	err := json.Unmarshal(t.Parameters, &s)
+	s := new(jsonschema.Schema)
+	err := json.Unmarshal(t.Parameters, s)
 	if err == nil && s.Type != "object" {
 		err = errors.New("their type is not object")
 	}
 	if err == nil {
-		t.schema, err = s.Resolve(nil)
+		t.schema, err = argschema.Resolve(s)
 	}
 	if err != nil {
 		return fmt.Errorf("its Parameters: %w", err)

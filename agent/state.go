@@ -17,6 +17,7 @@ type Kind string
 const (
 	Client   Kind = "client"   // the caller's side runs it, and answers with the result
 	Approval Kind = "approval" // it runs here, once somebody agrees
+	Input    Kind = "input"    // its tool asks something by Ask, and runs here again with the answer
 )
 
 // A Status is that of a session. Active is one with a run in flight: no settled state has it.
@@ -109,9 +110,11 @@ type Open struct {
 	Counted orchestrator.Usage `json:",omitzero"`
 
 	Waits []Pending `json:",omitempty"` // whom it waits for; empty: it has not run yet
+
+	Asking *Asking `json:",omitempty"` // its tool has asked something
 }
 
-// A Pending call waits for an answer.
+// A Pending call waits for an answer. Each question of a tool has an id of its own in place of that of the call.
 type Pending struct {
 	Call  Call
 	Kind  Kind
@@ -120,6 +123,11 @@ type Pending struct {
 
 	Until     time.Time `json:",omitzero"`  // zero: it waits for ever
 	Otherwise string    `json:",omitempty"` // of Client: the result if nobody has answered until then; "" has failed
+
+	// Of Input: the id of the call, what its tool asks, and the JSON Schema of the answer.
+	Of   string          `json:",omitempty"`
+	Asks string          `json:",omitempty"`
+	Form json.RawMessage `json:",omitempty"`
 }
 
 // An Interrupt says who stopped what.
@@ -128,8 +136,8 @@ type Interrupt struct{ Run, Reason string }
 // An Answer is what a pending call waits for.
 type Answer struct {
 	Kind     Kind
-	Result   string `json:",omitempty"` // of Client
-	Failed   bool   `json:",omitempty"` // of Client: Result says why
+	Result   string `json:",omitempty"` // of Client and Input
+	Failed   bool   `json:",omitempty"` // of Client and Input: Result says why
 	Approved bool   `json:",omitempty"` // of Approval
 	Note     string `json:",omitempty"` // of Approval: for the model, if it was refused
 	By       string `json:",omitempty"`

@@ -180,6 +180,8 @@ func notExecuted(open []Open, why string) message.Message {
 		text := "not executed: " + why
 		if o.Child != "" {
 			text = "not finished, and a part of it may have been done: " + why
+		} else if o.Asking != nil && o.Asking.Parts > 0 {
+			text = "not finished, and a part of it was done: " + why
 		}
 		m.Blocks = append(m.Blocks, message.ToolResult(o.Call.ID, text, true))
 	}

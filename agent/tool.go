@@ -6,8 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
+	"github.com/holdfast-go/holdfast/internal/argschema"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
@@ -18,7 +17,7 @@ type Tool struct {
 	Parameters        json.RawMessage // JSON Schema of an object
 
 	// Run does it. Its text goes to the model. An error goes to the model too, unless the outcome is in doubt: it is if
-	// the tool is an effect, and neither ledger.NotDone nor Ran marks the error.
+	// the tool is an effect, and neither ledger.NotDone nor Ran marks the error. By the error of Ask it asks somebody.
 	Run func(ctx context.Context, c Call) (string, error)
 
 	// Class says what a recovery may do. The zero value is ledger.Ask. A Pure tool changes nothing in the world: it is
@@ -36,9 +35,9 @@ type Tool struct {
 	Wait Kind
 	When func(args json.RawMessage) bool
 
-	// Until is how long an answer is waited for, if it is not 0: then an approval is refused, and a client's call has
-	// the result Otherwise, or has failed if that is "". Of a Child it bounds all that the child waits for, and the
-	// child is told. Expire sees to it.
+	// Until is how long an answer is waited for, if it is not 0: then an approval is refused, a question of Ask is
+	// declined, and a client's call has the result Otherwise, or has failed if that is "". Of a Child it bounds all
+	// that the child waits for, and the child is told. Expire sees to it.
 	Until     time.Duration
 	Otherwise string
 
@@ -48,7 +47,7 @@ type Tool struct {
 	// call begins one.
 	Bind bool
 
-	schema *jsonschema.Resolved
+	schema *argschema.Schema
 	fault  error // of the constructor; New returns it
 }
 
@@ -83,8 +82,8 @@ type Effect[In, Out any] struct {
 
 	Settles time.Duration // how long the other side may take until Verify sees it
 
-	// Approve says whether a person has to agree first. nil is never. Until is how long the person may take; then it
-	// is refused. 0 is for ever.
+	// Approve says whether a person has to agree first. nil is never. Until is how long the person may take, or whoever
+	// answers what Run asks by Ask; then it is refused. 0 is for ever.
 	Approve func(In) bool
 	Until   time.Duration
 }
@@ -92,7 +91,7 @@ type Effect[In, Out any] struct {
 // Tool returns the effect as a Tool.
 func (e Effect[In, Out]) Tool() Tool {
 	t := typed[In](e.Name, e.Description)
-	t.Class, t.Settles = e.Class, e.Settles
+	t.Class, t.Settles, t.Until = e.Class, e.Settles, e.Until
 	if e.Run != nil {
 		t.Run = func(ctx context.Context, c Call) (string, error) {
 			in, err := decode[In](c.Args)
@@ -119,7 +118,7 @@ func (e Effect[In, Out]) Tool() Tool {
 		}
 	}
 	if e.Approve != nil {
-		t.Wait, t.Until = Approval, e.Until
+		t.Wait = Approval
 		t.When = func(args json.RawMessage) bool {
 			in, err := decode[In](args)
 			return err != nil || e.Approve(in)
@@ -136,6 +135,20 @@ func Ran(err error) error {
 	}
 	return &ranError{err}
 }
+
+// InDoubt marks an error of Run or Verify of an effect: only a person can say whether the effect has happened. Then
+// the turn waits for the person, as after any error of an effect of class ledger.Ask. Without the mark the outcome is
+// looked for again later. InDoubt returns nil if err is nil.
+func InDoubt(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &doubtError{err}
+}
+
+type doubtError struct{ error }
+
+func (e *doubtError) Unwrap() error { return e.error }
 
 type ranError struct{ error }
 

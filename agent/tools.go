@@ -82,7 +82,8 @@ func (a *Agent[C]) stopDown(ctx context.Context, t *Turn[C], why string) error {
 }
 
 // began returns the open calls whose effects an earlier attempt at this iteration has begun, by id. They may have
-// happened, so that they come to their end, also if the turn is to stop.
+// happened, so that they come to their end, also if the turn is to stop. What is Issued now was issued by the save of
+// the reply, and has not begun: what an earlier owner has left Issued became Unknown when the run was adopted.
 func (a *Agent[C]) began(ctx context.Context, t *Turn[C]) (map[string]bool, error) {
 	if a.stores.Ledger == nil {
 		return nil, nil
@@ -92,13 +93,17 @@ func (a *Agent[C]) began(ctx context.Context, t *Turn[C]) (map[string]bool, erro
 		if err != nil {
 			return nil, err
 		}
+		if e.State == ledger.Issued {
+			continue
+		}
 		for _, o := range t.State.Open {
 			tool := a.tools[o.Call.Name]
 			if tool == nil || tool.Name != e.Name {
 				continue
 			}
 			_ = protect(func() error { // without a key the effect has not begun
-				began[o.Call.ID] = began[o.Call.ID] || e.Each == o.Call.ID ||
+				l := o.leg(t.State.Answers)
+				began[o.Call.ID] = began[o.Call.ID] || e.Each == l.each || e.Key != "" && e.Key == l.row ||
 					e.Key != "" && tool.Key != nil && tool.Key(o.Call.Args) == e.Key
 				return nil
 			})
@@ -125,6 +130,7 @@ func (a *Agent[C]) drop(ctx context.Context, t *Turn[C]) error {
 type called struct {
 	result *Result
 	effect string // the id of the effect, if it is one
+	asks   *inquiry
 	open   Open
 }
 
@@ -178,14 +184,17 @@ func (a *Agent[C]) collect(ctx context.Context, t *Turn[C], all []called, halted
 	m := message.Message{Role: roleTool}
 	var open []Open
 	var finished json.RawMessage
-	for _, c := range all {
+	for n, c := range all {
+		if was := s.Open[n].Asking; was != nil && c.open.Asking != was { // the tool has got the answer
+			s.Answers = without(s.Answers, s.Open[n].Waits)
+		}
 		if c.result == nil {
 			open = append(open, c.open)
 			continue
 		}
 		call, r := c.open.Call, *c.result
 		r.Text = clip(r.Text, 2*a.most/len(all))
-		s.Answers = without(s.Answers, c.open.Waits)
+		s.Answers = without(s.Answers, append(slices.Clone(c.open.Waits), Pending{Call: call}))
 		if a.finishes(call.Name) && !r.Failed {
 			finished = call.Args
 		}

@@ -109,7 +109,15 @@ type drain struct {
 }
 
 func newDrain(b Bot, o *Options) *drain {
-	d := &drain{bot: b}
+	d := newOptions(o)
+	d.bot = b
+	d.Logger = d.Logger.With("orchestrator", b.Name())
+	return d
+}
+
+// newOptions returns a drain without a bot.
+func newOptions(o *Options) *drain {
+	d := new(drain)
 	if o != nil {
 		d.Options = *o
 	}
@@ -123,7 +131,7 @@ func newDrain(b Bot, o *Options) *drain {
 		d.Every = 5 * time.Second
 	}
 	d.Every = min(d.Every, 24*time.Hour)
-	d.Logger = cmp.Or(d.Logger, slog.Default()).With("orchestrator", b.Name())
+	d.Logger = cmp.Or(d.Logger, slog.Default())
 	d.LogError = logtext.By(d.LogError, d.Logger)
 	return d
 }

@@ -47,7 +47,7 @@ func Watch(ctx context.Context, b Bot, o *Options) error {
 	defer w.seat.leave(ctx)
 	w.jobs.Go(func() { w.work(ctx) })
 	if d.Sweep != nil {
-		w.jobs.Go(func() { w.sweeps(ctx) })
+		w.jobs.Go(func() { _ = d.sweeps(ctx, d.Sweep) })
 	}
 	return w.passes(ctx)
 }
@@ -281,17 +281,27 @@ func (d *drain) pause(failures int) time.Duration {
 	return min(pause, max(d.Every, dueEvery))
 }
 
-// sweeps retires idle sessions once a minute.
-func (w *watch) sweeps(ctx context.Context) {
-	for sleep(ctx, w.around(sweepEvery)) == nil {
-		w.sweep(ctx)
+// Sweep calls sweep once a minute, as Watch calls Options.Sweep, until ctx is done. It returns the cause of ctx. It is
+// for a database that several bots use: the Sweep of each bot would sweep all of it. Of the Options it uses Logger and
+// LogError.
+func Sweep(ctx context.Context, sweep func(ctx context.Context, limit int) (int, error), o *Options) error {
+	return newOptions(o).sweeps(ctx, sweep)
+}
+
+// sweeps calls sweep once a minute.
+func (d *drain) sweeps(ctx context.Context, sweep func(context.Context, int) (int, error)) error {
+	for {
+		if err := sleep(ctx, d.around(sweepEvery)); err != nil {
+			return err
+		}
+		d.sweep(ctx, sweep)
 	}
 }
 
-func (d *drain) sweep(ctx context.Context) {
+func (d *drain) sweep(ctx context.Context, sweep func(context.Context, int) (int, error)) {
 	for ctx.Err() == nil {
 		n := 0
-		err := d.caught(ctx, func() (err error) { n, err = d.Sweep(ctx, sweepLimit); return err })
+		err := d.caught(ctx, func() (err error) { n, err = sweep(ctx, sweepLimit); return err })
 		if err != nil {
 			d.Logger.ErrorContext(ctx, "sweep failed", d.why(err))
 		}

@@ -50,6 +50,13 @@ func (c *Client) call(ctx context.Context, f *offer, call agent.Call) (string, e
 	ctx, closed := context.WithCancelCause(ctx)
 	defer context.AfterFunc(c.life, func() { closed(errClosed) })()
 	defer closed(nil)
+	t, err := resumed(agent.From(ctx))
+	if err != nil {
+		return "", err
+	}
+	if next := t.next(); next != nil { // the server wants all answers at once
+		return "", next
+	}
 	for again := true; ; again = false {
 		l, err := c.reach(ctx)
 		if err != nil {
@@ -58,7 +65,7 @@ func (c *Client) call(ctx context.Context, f *offer, call agent.Call) (string, e
 		if why := f.misfit(l.byName[f.listed.Name], call.Args, &c.opts); why != "" {
 			return "", ledger.NotDone(errors.New("not executed: " + why))
 		}
-		text, p, err := c.send(ctx, l, f, call)
+		text, p, err := c.send(ctx, l, f, call, t)
 		_, started := l.wire.(*process)
 		unsent := p.gone() || started && !p.sent.Load()
 		if err == nil || !again || !unsent || ctx.Err() != nil {
@@ -69,7 +76,7 @@ func (c *Client) call(ctx context.Context, f *offer, call agent.Call) (string, e
 }
 
 // send calls the tool over the link.
-func (c *Client) send(ctx context.Context, l *link, f *offer, call agent.Call) (string, *proof, error) {
+func (c *Client) send(ctx context.Context, l *link, f *offer, call agent.Call, t *talk) (string, *proof, error) {
 	l.active.Add(1)
 	defer l.active.Add(-1)
 	heard, p := l.heard.Load(), &proof{ctx: ctx}
@@ -80,17 +87,29 @@ func (c *Client) send(ctx context.Context, l *link, f *offer, call agent.Call) (
 	if call.Key != "" {
 		params.Meta = sdk.Meta{"holdfast/key": call.Key} // for servers that know it
 	}
+	t.into(params)
+	w := &within{talk: t, again: f.tool.Class == ledger.Pure || f.tool.Class == ledger.Idempotent}
+	leave := l.enter(w)
 	res, err := l.session.CallTool(context.WithValue(ctx, proofKey{}, p), params)
+	leave()
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			l.waited(heard)
+		}
+		if _, answered := errors.AsType[*jsonrpc.Error](err); answered && len(w.asked) > 0 {
+			return "", p, w.unanswered()
 		}
 		return "", p, c.judge(ctx, p, err)
 	}
 	c.mu.Lock()
 	c.failures = 0
 	c.mu.Unlock()
-	text, err := c.result(f, res)
+	if res.IsError {
+		if asks := w.unanswered(); asks != nil {
+			return "", p, asks
+		}
+	}
+	text, err := c.result(res)
 	return text, p, err
 }
 
@@ -105,7 +124,7 @@ func (c *Client) judge(ctx context.Context, p *proof, err error) error {
 		return c.notExecuted(err)
 	case !errors.As(err, &refusal): // the connection was lost, or the answer was no answer
 	case refusal.Code == sdk.CodeURLElicitationRequired:
-		return ledger.NotDone(asked(refusal.Data))
+		return linked(refusal.Data)
 	case refusal.Code == jsonrpc.CodeMethodNotFound, refusal.Code == jsonrpc.CodeInvalidParams:
 		text := cut(refusal.Message, c.opts.MaxResult)
 		return ledger.NotDone(errors.New("not executed: the server refuses it: " + text))

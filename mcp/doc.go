@@ -31,8 +31,14 @@
 // new list. A tool that is gone or no longer as harmless as it was is not executed, nor are arguments that no longer
 // fit.
 //
+// # A tool that asks a person
+//
+// What the server asks about a call is a question of the session, by agent.Ask: the turn settles, Paused, and the call
+// is made again with the answer. In protocols before 2026-07-28 a server asks while the call is under way. It is told
+// cancel at once, and only a call of the class Pure or Idempotent is made again.
+//
 // # What is not supported
 //
-// A tool that asks a person in the middle of a call is refused with an [InputRequiredError], and the model sees its
-// question. Resources, prompts and sampling are not offered to the server or to the model.
+// A tool that asks for something else is refused with an [InputRequiredError]. Resources, prompts and sampling are not
+// offered to the server or to the model.
 package mcp

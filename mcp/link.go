@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,9 @@ type link struct {
 
 	heard  atomic.Int64 // messages that a process has sent
 	silent atomic.Int64 // heard + 1 when a call has waited in vain
+
+	mu    sync.Mutex // protects following field
+	under []*within  // the calls that are under way
 }
 
 const (
@@ -139,10 +143,14 @@ func (c *Client) open(ctx context.Context) (l *link, err error) {
 // openAs begins the talk by the newest protocol that is no newer than the version.
 func (c *Client) openAs(ctx context.Context, l *link, version string) (err error) {
 	client := sdk.NewClient(&sdk.Implementation{Name: "holdfast", Version: "1"}, &sdk.ClientOptions{
-		Capabilities:           &sdk.ClientCapabilities{}, // it can ask nobody
+		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
+			Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{},
+		}},
+		ElicitationHandler:     l.elicit,
 		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { l.stale.Store(true) },
 	})
+	client.AddReceivingMiddleware(harmless)
 	defer context.AfterFunc(ctx, l.wire.kill)()
 	l.session, err = client.Connect(ctx, l.wire, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {

@@ -57,7 +57,7 @@ func TestClasses(t *testing.T) {
 // What the results of a server come to.
 func TestResults(t *testing.T) {
 	c, says := start(t, "shop", &mcp.Options{MaxResult: 1000})
-	var asks *mcp.InputRequiredError
+	var refused *mcp.InputRequiredError
 	good := func(err error) bool { return err == nil }
 	for _, x := range []struct {
 		name, want string
@@ -67,9 +67,11 @@ func TestResults(t *testing.T) {
 		{"photo", "here\n[image/png, 4 bytes, not shown]\n[file:///a]", good},
 		{"big", strings.Repeat("é", 500) + " [cut: there were 10485761 bytes]", good},
 		{"fails", "declined", func(err error) bool { return err != nil && !ledger.IsNotDone(err) }},
-		{"asks", `cannot be answered here: ["Which day?"]`, func(err error) bool {
-			return errors.As(err, &asks) && ledger.IsNotDone(err)
+		{"asks", "the tool asks: Which day?", func(err error) bool { return err != nil && !ledger.IsNotDone(err) }},
+		{"roots", `what it cannot get here: ["ListRoots"]`, func(err error) bool {
+			return errors.As(err, &refused) && ledger.IsNotDone(err)
 		}},
+		{"busy", "the server is busy, and wants the call later", ledger.IsNotDone},
 	} {
 		got, err := run(t, t.Context(), c, x.name, `{"order":"A"}`)
 		if err != nil {

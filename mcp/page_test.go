@@ -10,7 +10,24 @@ import (
 
 // The program in docs/mcp.md has 40 lines at most beside its imports, compiles, and does what it says.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/mcp.md")
+	want := "a person agrees to shop_pay\npaid A <nil>\n"
+	if got := runPage(t, "../docs/mcp.md"); got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+// The program in the README lists the tools of a server, with what the agent makes of them.
+func TestReadmeProgram(t *testing.T) {
+	got := runPage(t, "README.md")
+	if !strings.Contains(got, "pay: ask, a person agrees: true\n") || strings.Count(got, "\n") != 13 {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// runPage returns what the program on a page says, when it is given the shop.
+func runPage(t *testing.T, file string) string {
+	t.Helper()
+	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +60,8 @@ func TestPage(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), binary, self)
 	cmd.Env = append(os.Environ(), roleKey+"=shop")
 	got, err := cmd.Output()
-	if want := "a person agrees to shop_pay\npaid A <nil>\n"; err != nil || string(got) != want {
-		t.Errorf("it says %q, want %q, %v", got, want, err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(got)
 }

@@ -10,7 +10,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdfast-go/holdfast/agent"
-	"github.com/holdfast-go/holdfast/ledger"
 )
 
 const (
@@ -18,46 +17,18 @@ const (
 	maxName = 100
 )
 
-// An InputRequiredError says that a tool has not run, since it asks a person something first. The model sees it.
-type InputRequiredError struct{ Questions []string }
+// An InputRequiredError says that a tool has not run, since its server asks for something that nobody can give here.
+// The model sees it.
+type InputRequiredError struct{ Asks []string }
 
 func (e *InputRequiredError) Error() string {
-	text := "not executed: the tool asks a person first, and cannot be answered here"
-	if len(e.Questions) > 0 {
-		text += fmt.Sprintf(": %q", e.Questions)
-	}
-	return text
-}
-
-// ask adds a question.
-func (e *InputRequiredError) ask(p *sdk.ElicitParams) {
-	e.Questions = append(e.Questions, cut(strings.TrimSpace(p.Message+" "+p.URL), maxText))
-}
-
-// asked returns what the data of an error asks.
-func asked(data json.RawMessage) error {
-	var of struct{ Elicitations []*sdk.ElicitParams }
-	e := new(InputRequiredError)
-	if json.Unmarshal(data, &of) == nil {
-		for _, p := range of.Elicitations {
-			if p != nil {
-				e.ask(p)
-			}
-		}
-	}
-	return e
+	return cut(fmt.Sprintf("not executed: the server asks for what it cannot get here: %q", e.Asks), maxText)
 }
 
 // result returns what the model sees of a result.
-func (c *Client) result(f *offer, r *sdk.CallToolResult) (string, error) {
+func (c *Client) result(r *sdk.CallToolResult) (string, error) {
 	if r.NeedsInput() || r.InputRequests != nil {
-		e := new(InputRequiredError)
-		for _, q := range r.InputRequests {
-			if p, ok := q.(*sdk.ElicitParams); ok {
-				e.ask(p)
-			}
-		}
-		return "", ledger.NotDone(e)
+		return "", required(r)
 	}
 	text := cut(textOf(r), c.opts.MaxResult)
 	if !r.IsError {

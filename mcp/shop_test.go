@@ -55,6 +55,23 @@ func newShop() *sdk.Server {
 			Message: "Which day?", RequestedSchema: map[string]any{"type": "object"},
 		}}}, nil
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "book"}, book)
+	add("roots", nil, func(context.Context, string) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"1": &sdk.ListRootsParams{}}}, nil
+	})
+	add("busy", nil, func(context.Context, string) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{}}, nil
+	})
+	opened := false
+	add("link", nil, func(context.Context, string) (*sdk.CallToolResult, error) {
+		if !opened {
+			opened = true
+			return nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{{
+				Mode: "url", Message: "Log in:", URL: "https://bank.example/login", ElicitationID: "1",
+			}})
+		}
+		return text("linked"), nil
+	})
 	add("photo", nil, func(context.Context, string) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{
 			&sdk.TextContent{Text: "here"}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte("1234")},
@@ -66,6 +83,30 @@ func newShop() *sdk.Server {
 		return text("changed"), nil
 	})
 	return s
+}
+
+// book asks for a seat and a meal, at once, and wants its state back.
+func book(_ context.Context, r *sdk.CallToolRequest, in order) (*sdk.CallToolResult, any, error) {
+	fmt.Fprintln(os.Stderr, "called book", r.Params.GetMeta()["holdfast/key"])
+	form := func(name string) *sdk.ElicitParams {
+		return &sdk.ElicitParams{Message: "Which " + name + "?", RequestedSchema: map[string]any{
+			"type": "object", "required": []string{name},
+			"properties": map[string]any{name: map[string]any{"type": "string", "maxLength": 4}},
+		}}
+	}
+	if len(r.Params.InputResponses) == 0 {
+		asks := sdk.InputRequestMap{"a": form("seat"), "b": form("meal")}
+		return &sdk.CallToolResult{InputRequests: asks, RequestState: "held " + in.Order}, nil, nil
+	}
+	said := r.Params.RequestState
+	for _, id := range []string{"a", "b"} {
+		res, ok := r.Params.InputResponses[id].(*sdk.ElicitResult)
+		if !ok || res.Action != "accept" {
+			return nil, nil, fmt.Errorf("no booking: %+v", res)
+		}
+		said += fmt.Sprint(" ", res.Content)
+	}
+	return text(said), nil, nil
 }
 
 // change removes a tool, gives another one a further argument, and makes a third one less harmless.

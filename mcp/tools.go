@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdfast-go/holdfast/agent"
+	"github.com/holdfast-go/holdfast/internal/argschema"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
@@ -115,7 +116,7 @@ func (o *Options) class(t *sdk.Tool) (class ledger.Class, approved bool) {
 }
 
 // schemaOf returns the schema of the arguments.
-func schemaOf(t *sdk.Tool) (doc json.RawMessage, resolved *jsonschema.Resolved, err error) {
+func schemaOf(t *sdk.Tool) (doc json.RawMessage, resolved *argschema.Schema, err error) {
 	doc, err = json.Marshal(t.InputSchema)
 	if err != nil {
 		return nil, nil, fmt.Errorf("its schema: %w", err)
@@ -128,7 +129,7 @@ func schemaOf(t *sdk.Tool) (doc json.RawMessage, resolved *jsonschema.Resolved, 
 		err = errors.New("it is not that of an object")
 	}
 	if err == nil {
-		resolved, err = s.Resolve(nil)
+		resolved, err = argschema.Resolve(s)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("its schema: %w", short(err))

@@ -287,7 +287,8 @@ func TestHeaderOfBytes(t *testing.T) {
 	}
 }
 
-// If the ledger fails, so does the end of the body, and Close for a reader that does not look for the end.
+// If the ledger fails, so does the end of the body, and Close for a reader that does not look for the end. Nothing is
+// asked after that.
 func TestLedgerFails(t *testing.T) {
 	m := newModel(t, echo)
 	failing := recordingLedger{new(ledger.Memory), func(ledger.Effect) (ledger.Effect, error) {
@@ -297,20 +298,24 @@ func TestLedgerFails(t *testing.T) {
 		"read":  func(b io.ReadCloser) error { _, err := io.ReadAll(b); return errors.Join(err, b.Close()) },
 		"close": func(b io.ReadCloser) error { return b.Close() },
 	} {
-		var got error
+		var got, again error
 		bot := start(t, single(func(ctx context.Context, t *Turn) error {
-			res, err := m.open(oncehttp.With(ctx, t, "model"), m.recorded(nil), "one")
+			ctx = oncehttp.With(ctx, t, "model")
+			res, err := m.open(ctx, m.recorded(nil), "one")
 			if err != nil {
 				return err
 			}
 			got = read(res.Body)
+			_, again = m.ask(ctx, m.recorded(nil), "two")
 			return got
 		}), failing, io.Discard)
 		_, err := bot.Execute(t.Context(), "s", orchestrator.Input{}, nil)
-		if !errors.Is(got, ledger.ErrSchema) || !errors.Is(err, orchestrator.ErrIndeterminate) {
-			t.Errorf("%s: %v, and the turn %v", name, got, err)
+		if !errors.Is(got, ledger.ErrSchema) || !errors.Is(again, ledger.ErrSchema) ||
+			!errors.Is(err, orchestrator.ErrIndeterminate) {
+			t.Errorf("%s: %v, then %v, and the turn %v", name, got, again, err)
 		}
 	}
+	m.wantAsked(t, "one", "one")
 }
 
 // A client below that panics, or ends its goroutine, ends the call.

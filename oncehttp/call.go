@@ -100,6 +100,9 @@ func (c *call) finish(kept record, err error) {
 	case err == nil:
 		c.tape.end(ErrOther)
 	default:
+		if c.made.Status != 0 {
+			c.scope.fail(err)
+		}
 		c.tape.end(err)
 	}
 }

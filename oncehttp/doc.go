@@ -15,7 +15,8 @@
 //		… client.Chat.Completions.New(ctx, …)
 //
 // A request whose context comes neither from [With] nor from [Unrecorded] is [ErrNoTurn]. So no call is left
-// unrecorded by mistake.
+// unrecorded by mistake. The context of an agent's Model comes from With: its calls are named "model". That of an
+// agent's tool comes from Unrecorded.
 //
 // # Which call is which
 //
@@ -44,6 +45,6 @@
 //
 // Other errors are those of the client below, and of [orchestrator.Once]. If a request was never sent, because no
 // connection came about, its error has the mark of [ledger.NotDone]: see [NotSent], which is also for the effects of a
-// bot. ErrOther and the errors of the ledger come
-// where the end of the body would come.
+// bot. ErrOther and the errors of the ledger come where the end of the body would come. If the ledger has not taken a
+// reply, each later request with the same context gets this error: the model is not asked again.
 package oncehttp

@@ -63,6 +63,10 @@ func (r *Recorder) Middleware(
 	case s == nil:
 		return next(req)
 	}
+	if err := s.failure(); err != nil {
+		_ = closeBody(req)
+		return nil, err
+	}
 	req, sum, err := fingerprint(req)
 	if err != nil {
 		return nil, err

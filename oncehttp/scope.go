@@ -50,10 +50,26 @@ type scope struct {
 	log  *slog.Logger
 	once func(ctx context.Context, each string, keep bool, ask func() (record, error)) (record, error)
 
-	mu sync.Mutex // protects following field
+	mu sync.Mutex // protects following fields
 
 	// taken are the numbers of the calls that are under way or recorded, by what they ask.
 	taken map[string]map[int]bool
+
+	// failed says that a reply could not be recorded. Nothing is asked after that: an SDK that tries again would pay
+	// again.
+	failed error
+}
+
+func (s *scope) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = err
+}
+
+func (s *scope) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
 }
 
 // take returns the lowest number, from 1, that no call with sum has.

@@ -27,6 +27,20 @@ func (fx *effects) effectOf(l *line, c onceCall) (ledger.Effect, error) {
 	if l.over() {
 		return e, errOver
 	}
+	e, err := fx.named(l, c)
+	if err != nil {
+		return e, err
+	}
+	if err := l.use(e.ID, e.Key != ""); err != nil {
+		return e, err
+	}
+	fx.book.ask(e.ID, asker{l.in, l.intent, l.item})
+	return e, nil
+}
+
+// named gives an effect the identity that it has at the place of l.
+func (fx *effects) named(l *line, c onceCall) (ledger.Effect, error) {
+	e := c.effect
 	e.Orchestrator, e.Session, e.RunID = fx.of.engine().identity.name, l.session, l.run
 	e.Iteration, e.Intent, e.Fence, e.Began = l.iteration, l.intent, l.fence, l.began
 	parts := []string{"key", e.Orchestrator, e.Name, e.Key}
@@ -52,10 +66,6 @@ func (fx *effects) effectOf(l *line, c onceCall) (ledger.Effect, error) {
 		return e, err
 	}
 	e.Args = kept.Args // Issue looks at them
-	if err := l.use(e.ID, e.Key != ""); err != nil {
-		return e, err
-	}
-	fx.book.ask(e.ID, asker{l.in, l.intent, l.item})
 	return e, nil
 }
 
@@ -63,16 +73,29 @@ func (fx *effects) effectOf(l *line, c onceCall) (ledger.Effect, error) {
 func (fx *effects) effectFor(l *line, c onceCall) (ledger.Effect, error) {
 	e, err := fx.effectOf(l, c)
 	if err == nil && e.Class != ledger.Pure {
-		err = fx.commit(fx.of.ctx, l)
+		_, err = fx.commit(fx.of.ctx, l)
+	}
+	if err == nil {
+		err = fx.record(fx.of.ctx)
 	}
 	return e, err
 }
 
 // once is Once.
-func (fx *effects) once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error) {
+func (fx *effects) once(ctx context.Context, l *line, c onceCall) (raw json.RawMessage, err error) {
 	e, err := fx.effectOf(l, c)
 	if err != nil {
 		return nil, err
+	}
+	if c.usage != nil {
+		defer func() {
+			if err != nil {
+				return
+			}
+			if u := c.usage(raw); l.meter.addOnce(e.ID, u) {
+				l.home.spent(u)
+			}
+		}()
 	}
 	if within(ctx, e.ID) {
 		return nil, fmt.Errorf("%w: it is called from within itself", ledger.ErrRepeated)
@@ -93,8 +116,23 @@ func (fx *effects) once(ctx context.Context, l *line, c onceCall) (json.RawMessa
 		}
 		return raw, err
 	}
+	if fx.of.run.cargo.waits(e.ID) { // this call gets what the one before has recorded
+		if err := fx.record(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch issued, same := fx.book.board(e); {
+	case same: // a save has issued it
+		c.fresh = true
+		return fx.act(ctx, c, 1)
+	case issued: // with other arguments
+		fx.of.run.cargo.put(notBegun(e.ID))
+		if err := fx.record(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if attempt := fx.book.attempt(e.ID); attempt > 0 { // its goroutine has ended without a word
-		if _, err := fx.record(ctx, e, attempt, ledger.Outcome{State: ledger.Unknown}); err != nil {
+		if _, err := fx.note(ctx, e, attempt, ledger.Outcome{State: ledger.Unknown}); err != nil {
 			return nil, err
 		}
 	}
@@ -108,6 +146,7 @@ func (fx *effects) once(ctx context.Context, l *line, c onceCall) (json.RawMessa
 			return raw, err
 		}
 	}
+	c.fresh = issued && now.Attempts == 1
 	return fx.act(ctx, c, now.Attempts)
 }
 
@@ -119,14 +158,21 @@ func (fx *effects) issue(
 	if err := fx.of.over(ctx); err != nil {
 		return nil, false, err
 	}
-	if err := fx.commit(ctx, l); err != nil {
-		return nil, false, err
-	}
 	if err := fx.book.begin(); err != nil {
 		return nil, false, err
 	}
 	var mine underWay
 	defer func() { fx.book.issued(e.ID, mine) }()
+	first := underWay{1, e.Class == ledger.Ask}
+	if issued, err = fx.carried(ctx, l, e, again); issued || err != nil {
+		if issued {
+			mine = first
+		}
+		return &ledger.Effect{ID: e.ID, State: ledger.Issued, Attempts: 1}, issued, err
+	}
+	if err := fx.record(ctx); err != nil { // no effect begins while the outcome of another is not durable
+		return nil, false, err
+	}
 	var known ledger.Effect
 	_, err = fx.of.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
 		known, issued, err = fx.of.engine().ledger.Issue(ctx, e, again)
@@ -139,7 +185,8 @@ func (fx *effects) issue(
 		return nil, false, fx.verdict(err)
 	}
 	if issued {
-		mine = underWay{known.Attempts, e.Class == ledger.Ask}
+		mine = first
+		mine.attempt = known.Attempts
 	}
 	return &known, issued, nil
 }
@@ -274,7 +321,7 @@ func (fx *effects) act(ctx context.Context, c onceCall, attempt int) (json.RawMe
 func (fx *effects) without(
 	ctx context.Context, c onceCall, attempt int, o ledger.Outcome, err error,
 ) (json.RawMessage, error) {
-	now, lost := fx.record(ctx, c.effect, attempt, o)
+	now, lost := fx.note(ctx, c.effect, attempt, o)
 	switch {
 	case lost != nil:
 		return nil, errors.Join(lost, logtext.Private(err))
@@ -302,6 +349,9 @@ func (fx *effects) complete(
 		err = &resultError{err}
 		return fx.without(ctx, c, attempt, ledger.Outcome{State: ledger.Unknown, Error: errorText(err)}, err)
 	}
+	if c.fresh && fx.waits(ledger.Finish{ID: e.ID, Attempt: attempt, Outcome: o}) {
+		return raw, nil
+	}
 	now, err := fx.outcome(ctx, e.ID, attempt, o)
 	if err != nil {
 		return nil, err
@@ -309,8 +359,20 @@ func (fx *effects) complete(
 	return given(now, o.Result, raw)
 }
 
-// record notes an outcome that is no result. Its text is redacted.
-func (fx *effects) record(
+// waits lets the outcome of a first attempt wait for a save of the run that carries it, if the stores are joined. The
+// next effect and the next recorded call begin after that save. Only effects that were announced together do not wait
+// for each other: none of them knows the result of another.
+func (fx *effects) waits(f ledger.Finish) bool {
+	linger := fx.of.engine().options.Effects.Linger
+	waits := fx.of.run.cargo.add(f, linger, func() { _ = fx.record(fx.of.ctx) })
+	if waits {
+		fx.book.known(f.ID)
+	}
+	return waits
+}
+
+// note notes an outcome that is no result. Its text is redacted.
+func (fx *effects) note(
 	ctx context.Context, e ledger.Effect, attempt int, o ledger.Outcome,
 ) (now ledger.Effect, err error) {
 	if o.Error != "" {
@@ -355,7 +417,13 @@ func (fx *effects) closeEffects() error {
 	if err := fx.book.failure(); err != nil {
 		return err
 	}
-	for id, left := range fx.book.close() {
+	fx.of.run.cargo.carries(false)
+	open := fx.book.close()
+	fx.notBegun()
+	if err := fx.record(fx.of.ctx); err != nil {
+		return err
+	}
+	for id, left := range open {
 		now, err := fx.outcome(
 			fx.of.ctx,
 			id,

@@ -216,19 +216,28 @@ func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID strin
 
 // Sweep retires what the stores no longer need: sessions that have been idle for the TTL of the checkpoint store, and
 // what the snapshot store remembers of runs that ended long ago, the old events of Options.Stream, and the effects and
-// turns that have the age at which Options.Ledger and Options.TurnLog forget them. Then it calls Definition.Sweep, also
-// if a store has failed. It is for bootdrain.Options.Sweep. limit bounds how many of each one call retires; 0 means no
+// turns that have the age at which Options.Ledger and Options.TurnLog forget them. Then it calls Expire, also if a
+// store has failed. It is for bootdrain.Options.Sweep. limit bounds how many of each one call retires; 0 means no
 // limit. On Redis they expire by themselves, and Sweep removes the stale entries that listed the sessions.
 func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	retired, err = o.engine.sweepStores(ctx, limit)
-	if o.def.Sweep == nil {
-		return retired, err
-	}
-	n, failed := o.def.Sweep(ctx, limit)
+	n, failed := o.Expire(ctx, limit)
 	if failed != nil {
-		err = errors.Join(err, &Error{Op: "sweep", Err: failed})
+		err = errors.Join(err, failed)
 	}
 	return max(retired, n), err
+}
+
+// Expire does what has come due in the sessions: see Definition.Expire. It is for a program that sweeps the databases,
+// and not the stores of each bot.
+func (o *Orchestrator[S]) Expire(ctx context.Context, limit int) (done int, err error) {
+	if o.def.Expire == nil {
+		return 0, nil
+	}
+	if done, err = o.def.Expire(ctx, limit); err != nil {
+		err = &Error{Op: "sweep", Err: err}
+	}
+	return done, err
 }
 
 func (e *engine) sweepStores(ctx context.Context, limit int) (retired int, err error) {

@@ -41,6 +41,11 @@ type book struct {
 	recorded map[string]ledger.Effect
 	missed   map[asker]string
 
+	// upcoming are the effects that functions of this iteration have announced for the next one. boarding are those
+	// that its save has issued, and that nobody has named so far.
+	upcoming []ledger.Effect
+	boarding map[string]ledger.Effect
+
 	// issuing counts the calls that may still issue an effect. closed says that no other may.
 	issuing sync.WaitGroup
 	closed  bool
@@ -124,6 +129,57 @@ func (b *book) doubts() []*InDoubtError {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Collect(maps.Values(b.unknown))
+}
+
+// foresee notes effects of the next iteration.
+func (b *book) foresee(all []ledger.Effect) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.upcoming = append(b.upcoming, all...)
+}
+
+// foreseen returns what foresee has noted, once.
+func (b *book) foreseen() []ledger.Effect {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.upcoming
+	b.upcoming = nil
+	return all
+}
+
+// ahead notes effects that a save has issued.
+func (b *book) ahead(all []ledger.Effect) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.boarding = make(map[string]ledger.Effect, len(all))
+	for _, e := range all {
+		b.boarding[e.ID] = e
+	}
+}
+
+// board reports whether a save has issued e, and nobody has named e since. If it has the same arguments, e is under way
+// from now on.
+func (b *book) board(e ledger.Effect) (issued, same bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	saved, ok := b.boarding[e.ID]
+	if !ok || b.closed || b.failed != nil {
+		return false, false
+	}
+	delete(b.boarding, e.ID)
+	if same = saved.Class == e.Class && saved.ArgsSum == e.ArgsSum; same {
+		b.open[e.ID] = underWay{1, e.Class == ledger.Ask}
+	}
+	return true, same
+}
+
+// ashore returns the effects that a save has issued and that nobody has named. Nobody can any more.
+func (b *book) ashore() map[string]ledger.Effect {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	left := b.boarding
+	b.boarding = nil
+	return left
 }
 
 // attempt returns the attempt as which an effect is open; 0 if it is not.

@@ -90,3 +90,24 @@ func (fx *effects) verdict(err error) error {
 	fx.book.fail(err)
 	return err
 }
+
+// record records the outcomes that wait.
+func (fx *effects) record(ctx context.Context) error {
+	if err := fx.of.run.record(ctx); err != nil {
+		return fx.verdict(err)
+	}
+	return nil
+}
+
+// notBegun records, with the next save, that effects which a save has issued did not happen: nobody has named them.
+func (fx *effects) notBegun() {
+	for _, e := range fx.book.ashore() {
+		fx.of.run.cargo.put(notBegun(e.ID))
+	}
+}
+
+// notBegun is the outcome of an effect that a save has issued, and that has not happened.
+func notBegun(id string) ledger.Finish {
+	o := ledger.Outcome{State: ledger.Failed, Error: "not begun: it was announced, and not called"}
+	return ledger.Finish{ID: id, Attempt: 1, Outcome: o}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -36,44 +37,62 @@ func (x *execution[S]) decided(next Next, routed bool) error {
 }
 
 // commit makes the decision durable that l runs under. If it cannot be saved, nothing runs any more, and the run is
-// left in flight.
-func (fx *effects) commit(ctx context.Context, l *line) error {
+// left in flight. If the stores are joined, the save issues effects too, and issued says that it has.
+func (fx *effects) commit(ctx context.Context, l *line, issue ...ledger.Effect) (issued bool, err error) {
 	d := fx.of.run.decision.Load()
 	switch {
 	case d == nil, l.in == inRoute:
-		return nil
+		return false, nil
 	case d.iteration != l.iteration:
-		return errOver // the engine has gone on without the goroutine that asks
+		return false, errOver // the engine has gone on without the goroutine that asks
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.saved {
-		return nil
+		return false, nil
 	}
 	if err := fx.book.begin(); err != nil {
-		return err
+		return false, err
 	}
 	defer fx.book.issued("", underWay{})
-	err := fx.saveDecision(ctx, d)
+	issued, err = fx.saveDecision(ctx, d, issue)
 	switch {
 	case err == nil:
 		d.saved = true
 	case errors.Is(err, errNotSaved) && !errors.Is(err, lock.ErrFenced):
 		fx.book.fail(err)
 	}
-	return err
+	return issued, err
 }
 
-func (fx *effects) saveDecision(ctx context.Context, d *decision) error {
+// carried issues e in a save, if there is a reason for a save: the decision is not saved, or an outcome waits for one.
+func (fx *effects) carried(ctx context.Context, l *line, e ledger.Effect, again bool) (issued bool, err error) {
+	if again || !fx.of.run.cargo.isOpen() {
+		_, err := fx.commit(ctx, l)
+		return false, err
+	}
+	issued, err = fx.commit(ctx, l, e)
+	if issued || err != nil || len(fx.of.run.cargo.all()) == 0 {
+		return issued, err
+	}
+	issued, err = fx.of.run.carry(ctx, e)
+	if errors.Is(err, errNotSaved) && !errors.Is(err, lock.ErrFenced) {
+		fx.book.fail(err)
+	}
+	return issued, err
+}
+
+func (fx *effects) saveDecision(ctx context.Context, d *decision, issue []ledger.Effect) (issued bool, err error) {
 	if d.fan != nil {
 		d.fan.mu.Lock() // a branch that ends is saved with the decision
 		defer d.fan.mu.Unlock()
 		if d.fan.stored {
-			return nil
+			return false, nil
 		}
 	}
-	if err := fx.of.run.decide(ctx, d); err != nil {
-		return fmt.Errorf("the decision about what runs: %w", err)
+	issued, err = fx.of.run.decide(ctx, d, issue...)
+	if err != nil {
+		return false, fmt.Errorf("the decision about what runs: %w", err)
 	}
-	return nil
+	return issued, nil
 }

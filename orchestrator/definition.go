@@ -81,9 +81,9 @@ type Definition[S any] struct {
 	// is nil, if it fails, or if a name is "", the session has a trace of its own.
 	TraceOf func(*S) (orchestrator, session string)
 
-	// Sweep does what comes due in sessions without anybody asking for it, and returns how much it has done: limit at
-	// most, where 0 means no limit. Sweep of the Orchestrator calls it. nil does nothing.
-	Sweep func(ctx context.Context, limit int) (done int, err error)
+	// Expire does what comes due in sessions without anybody asking for it, and returns how much it has done: limit at
+	// most, where 0 means no limit. Sweep and Expire of the Orchestrator call it. nil does nothing.
+	Expire func(ctx context.Context, limit int) (done int, err error)
 }
 
 // Intents are the intents of a bot by name.

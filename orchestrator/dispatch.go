@@ -106,7 +106,7 @@ func (x *execution[S]) attempt(ctx context.Context, b branch, attempt int, state
 	if err != nil {
 		return none, err // its changes to the state are gone; it may still be running
 	}
-	x.effects.strays(t.line.asker)
+	x.effects.returned(t.line)
 	return t.State, nil
 }
 

@@ -113,7 +113,10 @@ func (fx *effects) toolStarts(ctx context.Context, l *line, effects bool) error 
 	if !effects {
 		return nil
 	}
-	return fx.commit(ctx, l)
+	if _, err := fx.commit(ctx, l); err != nil {
+		return err
+	}
+	return fx.record(ctx)
 }
 
 // toolEnds returns the error of a tool's call for the function that has called it. If the turn of the tool may go on,

@@ -202,6 +202,8 @@ func (x *flight) end(why cause, e *Error, d *InDoubtError) error {
 	if why == endStuck {
 		x.kill()
 	}
+	defer x.effects.finish(x.ctx)
+	x.effects.notBegun()
 	how := &endings[why]
 	if !x.run.inStore && (how.status != "" || !errors.Is(e.Err, ErrIndeterminate)) {
 		how = &endings[endFailed]

@@ -52,10 +52,13 @@ type stores struct {
 
 	// joined appends a turn, records its end in the turn log if there is one, and deletes its run, in one transaction;
 	// nil if the stores cannot.
-	joined  snapshot.SettleEnd
-	ledger  ledger.Ledger // nil: no effects
-	turnLog recorder      // nil: no turn log
-	respond responder     // nil: the turn log has the settled state
+	joined snapshot.SettleEnd
+	ledger ledger.Ledger // nil: no effects
+
+	// carry saves a run with effects of it, in one transaction; nil if the stores cannot.
+	carry   snapshot.SaveEffects
+	turnLog recorder  // nil: no turn log
+	respond responder // nil: the turn log has the settled state
 	rows    rows
 }
 
@@ -96,6 +99,7 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	if o.TurnLog != nil {
 		o.Limits.Input = min(o.Limits.Input, mostLogged)
 	}
+	o.Effects.Linger = cmp.Or(o.Effects.Linger, linger)
 	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", id.name)
 	o.LogError = logtext.By(o.LogError, o.Logger)
 	e := &engine{
@@ -152,6 +156,9 @@ func (e *engine) use(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 	}
 	e.options.Snapshots = &spannedSnapshots{snapshots, silent}
 	e.join(checkpoints, snapshots)
+	if runs, ok := snapshots.(snapshot.EffectJoiner); ok && e.options.Ledger != nil {
+		e.carry = silent.carry(runs.JoinEffects(e.options.Ledger))
+	}
 }
 
 // join finds out whether the stores can settle a turn in one transaction. With a turn log a run is deleted after its

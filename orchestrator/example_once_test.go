@@ -68,6 +68,44 @@ func ExampleOnce() {
 	// receipt for order 7
 }
 
+// An intent that decides on a refund announces it. The save of the decision then carries the intent to pay, too: when
+// the next intent begins, the ledger has the effect, and Once acts at once.
+func ExampleAhead() {
+	type State struct{ Receipt string }
+	type Turn = orchestrator.Turn[State]
+	effects := new(ledger.Memory)
+	options := func(t *Turn) *orchestrator.OnceOptions[string] {
+		return &orchestrator.OnceOptions[string]{Class: ledger.Idempotent, Args: t.Input.Text}
+	}
+	decide := func(_ context.Context, t *Turn) error { return orchestrator.Ahead(t, "refund", "pay", options(t)) }
+	refund := func(ctx context.Context, t *Turn) (err error) {
+		for e, err := range effects.Effects(ctx, ledger.Query{RunID: t.RunID}) {
+			fmt.Println(e.Name, e.State, err)
+		}
+		pay := func(context.Context, string) (string, error) { return "receipt for " + t.Input.Text, nil }
+		t.State.Receipt, err = orchestrator.Once(ctx, t, "pay", pay, options(t))
+		return err
+	}
+	bot, err := orchestrator.New(orchestrator.Definition[State]{
+		Name: "refunds", Iterate: true, First: "decide",
+		Intents: orchestrator.Intents[State]{
+			"decide": {Run: decide, Next: orchestrator.To("refund")},
+			"refund": {Run: refund, Next: orchestrator.End},
+		},
+	}, new(checkpoint.Memory), &orchestrator.Options{Snapshots: new(snapshot.Memory), Ledger: effects})
+	if err != nil {
+		log.Fatal(err)
+	}
+	res, err := bot.Execute(context.Background(), "session-1", orchestrator.Input{Text: "order 7"}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(res.State.Receipt)
+	// Output:
+	// pay issued <nil>
+	// receipt for order 7
+}
+
 // Without a way to ask the other side, a person answers. The run waits for the answer, and then goes on.
 func ExampleInDoubtError() {
 	type State struct{ Receipt string }

@@ -61,6 +61,9 @@ func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *
 // wait behind it are left.
 func (o *Orchestrator[S]) afterQueue(ctx context.Context, k *call) (mine bool, err error) {
 	all, err := o.engine.waiters().waiting(ctx, k.session)
+	if err != nil && !isAway(err) && !owner.Definite(err) && ctx.Err() == nil { // the connection broke, say
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
 	if err != nil {
 		return false, &Error{Op: "begin", Session: k.session, Err: unavailable(err)}
 	}

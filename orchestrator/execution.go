@@ -115,7 +115,7 @@ func (x *execution[S]) hook(
 	if err := x.engine().functions.run(ctx, func(ctx context.Context) error { return fn(ctx, t) }); err != nil {
 		return err
 	}
-	x.effects.strays(t.line.asker)
+	x.effects.returned(t.line)
 	x.state = t.State
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -73,6 +74,12 @@ func (t *times) end() {
 type effects struct {
 	of   *flight
 	book book
+}
+
+// returned is told that the function of a line has done its work.
+func (fx *effects) returned(l *line) {
+	fx.strays(l.asker)
+	fx.book.foresee(l.upcoming)
 }
 
 // strays logs that a function has called what was recorded, and that it was not found. What such a call is named by
@@ -206,8 +213,16 @@ func (x *flight) mine(err error) *Error {
 
 // save saves everything, with the parts of a fan-out.
 func (x *flight) save(parts map[string]json.RawMessage, change func(*snapshot.Run)) error {
+	_, err := x.saveAnd(nil, parts, change)
+	return err
+}
+
+// saveAnd is save, which issues effects as run.put does.
+func (x *flight) saveAnd(
+	issue []ledger.Effect, parts map[string]json.RawMessage, change func(*snapshot.Run),
+) (issued bool, err error) {
 	x.run.payload.Logged = max(x.run.payload.Logged, x.visit.phases.newest())
-	return x.run.put(x.ctx, parts, change)
+	return x.run.put(x.ctx, parts, change, issue...)
 }
 
 // to moves the flight on. A way that is not in the table is a mistake in this package: it is logged, and a program with

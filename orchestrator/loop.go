@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // work takes a run that has begun to its end.
 func (x *execution[S]) work() (*Result[S], error) {
 	x.times.began = time.Now()
+	x.run.cargo.carries(x.run.inStore && x.engine().carry != nil)
 	err := x.logStarted()
 	if err == nil {
 		x.to(recorded)
@@ -224,6 +226,7 @@ func (x *execution[S]) advance(follows Next) error {
 	if err := x.effects.allAsked(); err != nil {
 		return x.err("save", err)
 	}
+	x.effects.notBegun()
 	x.run.payload.Iteration++
 	x.run.meter.iterated()
 	x.run.payload.Usage = x.run.meter.spent().storedUsage
@@ -238,15 +241,19 @@ func (x *execution[S]) advance(follows Next) error {
 	if err := x.keep(x.limits().State); err != nil {
 		return x.err("save", err)
 	}
-	if err := x.progress(); err != nil {
+	if err := x.progress(x.effects.upcoming(follows)); err != nil {
 		return x.err("save", err)
 	}
 	return nil
 }
 
-// progress saves, and sets the attempts to 0: the run has come further.
-func (x *flight) progress() error {
-	err := x.save(nil, func(r *snapshot.Run) { r.Attempt = 0 })
+// progress saves, and sets the attempts to 0: the run has come further. It issues the effects that the next iteration
+// begins with, if the stores are joined.
+func (x *flight) progress(issue []ledger.Effect) error {
+	issued, err := x.saveAnd(issue, nil, func(r *snapshot.Run) { r.Attempt = 0 })
+	if issued {
+		x.effects.book.ahead(issue)
+	}
 	if err == nil {
 		x.worked = false
 	}

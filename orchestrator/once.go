@@ -27,6 +27,11 @@ type OnceOptions[T any] struct {
 	// Once.
 	KeepOnRetry bool
 
+	// Usage says what a value has cost. It counts towards the turn once, also if the value comes again: after a crash,
+	// or in another attempt of the function. Without it, call AddUsage after Once: then a value that comes again in one
+	// process counts again.
+	Usage func(value T) Usage
+
 	// Args are what the effect is called with, as JSON. A replay with other values is ledger.ErrChanged, except of
 	// Pure.
 	Args any
@@ -61,8 +66,8 @@ type OnceOptions[T any] struct {
 // bot has failed, by Intent.Retry, by a drain, or because the same request id has come again. So what a model has said
 // once is not the end of an input.
 //
-// The value is what the ledger has, decoded from JSON. What a model has cost belongs into that value: add it to the
-// usage of the turn after Once.
+// The value is what the ledger has, decoded from JSON. What a model has cost belongs into that value: OnceOptions.Usage
+// counts it.
 //
 // In a Turn made by hand, Once runs fn.
 func Once[T, S any](
@@ -92,7 +97,14 @@ func Once[T, S any](
 		if err := byHand(&c.effect); err != nil {
 			return value, err
 		}
-		return fn(ctx, c.effect.ID)
+		value, err = fn(ctx, c.effect.ID)
+		if err == nil && o.Usage != nil {
+			t.AddUsage(o.Usage(value))
+		}
+		return value, err
+	}
+	if o.Usage != nil {
+		c.usage = usageIn(o.Usage)
 	}
 	raw, err := t.line.world.once(ctx, t.line, c)
 	if err != nil {
@@ -125,6 +137,24 @@ func EffectOf[T, S any](t *Turn[S], name string, o *OnceOptions[T]) (ledger.Effe
 	return t.line.world.effectFor(t.line, onceCall{effect: e, keep: o.KeepOnRetry})
 }
 
+// Ahead announces an effect of the next iteration: intent will call Once with this name and these options. If the
+// snapshot store and the ledger are one database, the save before that iteration issues the effect, so that it costs a
+// commit less. Otherwise Ahead does nothing. It is for intents, Evaluate and Then, and intent must run for no items.
+//
+// An effect that is not named then has not happened, and is recorded so. If the process dies between the save and
+// Once, the effect is in doubt. So announce what is called at once, and not what waits for a person, or for another
+// call.
+func Ahead[T, S any](t *Turn[S], intent, name string, o *OnceOptions[T]) error {
+	if o == nil {
+		o = new(OnceOptions[T])
+	}
+	e, err := o.effect(name)
+	if err != nil || t.line == nil {
+		return err
+	}
+	return t.line.world.ahead(t.line, intent, onceCall{effect: e})
+}
+
 // effect returns the effect as far as the caller names it.
 func (o *OnceOptions[T]) effect(name string) (ledger.Effect, error) {
 	e := ledger.Effect{Name: name, Each: o.Each, Key: o.Key, Class: o.Class}
@@ -151,6 +181,17 @@ func byHand(e *ledger.Effect) (err error) {
 	}
 	e.ArgsSum, err = (&Effects{}).sum(e.Args)
 	return err
+}
+
+// usageIn returns usage for a value as JSON. Without a value it is none: a person has said that the effect happened.
+func usageIn[T any](usage func(T) Usage) func(json.RawMessage) Usage {
+	return func(raw json.RawMessage) (u Usage) {
+		var value T
+		if json.Unmarshal(raw, &value) == nil {
+			u = usage(value)
+		}
+		return u
+	}
 }
 
 // marshalled returns the JSON of a value of the program.

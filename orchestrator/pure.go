@@ -26,6 +26,9 @@ func (fx *effects) pure(ctx context.Context, l *line, c onceCall) (json.RawMessa
 		}
 		fx.book.miss(l.asker, c.effect.Name)
 	}
+	if err := fx.record(ctx); err != nil { // the call may take long
+		return nil, err
+	}
 	raw, err := fx.called(ctx, c)
 	if err != nil {
 		return nil, err

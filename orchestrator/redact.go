@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/internal/logtext"
@@ -25,7 +26,16 @@ type Effects struct {
 	// are noticed. With a SumKey the sum does not give the arguments away. Redact needs one. After another SumKey is
 	// set, sums of the earlier one are not compared.
 	SumKey []byte
+
+	// Linger is how long the outcome of an effect may wait for a save of its run to carry it: a commit less. It is for
+	// snapshot stores that are a snapshot.EffectJoiner. If the process dies meanwhile, the effect is in doubt, as if it
+	// had died before the function returned. The next effect, the next recorded call of a model and a phase of the turn
+	// log wait for the outcome. 0 means 5 ms, and less than 0 that each outcome is recorded at once.
+	Linger time.Duration
 }
+
+// linger is Effects.Linger, if the options do not say.
+const linger = 5 * time.Millisecond
 
 func (o *Effects) faults() []string {
 	if o.Redact != nil && len(o.SumKey) == 0 {

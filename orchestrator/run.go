@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -40,14 +42,30 @@ type run struct {
 	// before is the state of the newest turn; nil if there is none.
 	before json.RawMessage
 
-	// mu is held while a version is saved. An effect may save the decision while a branch is saved, or while the engine
-	// goes on without the goroutine that has named the effect.
-	mu sync.Mutex
+	// mu is held while a version is saved, or outcomes are recorded. An effect may save the decision while a branch is
+	// saved, or while the engine goes on without the goroutine that has named the effect.
+	mu gate
+
+	// cargo are outcomes that the next save carries.
+	cargo cargo
 
 	// stored is the newest version that the snapshot store is known to have; nil if there is none. Only who begins or
 	// loads the run may read it without mu.
 	stored *version
 }
+
+// A gate is a lock that may be held for long. In a test with a fake clock, time goes on while others wait for it.
+type gate struct {
+	once sync.Once
+	in   chan struct{}
+}
+
+func (g *gate) Lock() {
+	g.once.Do(func() { g.in = make(chan struct{}, 1) })
+	g.in <- struct{}{}
+}
+
+func (g *gate) Unlock() { <-g.in }
 
 // A version is the result of one Save of a run.
 type version struct {
@@ -85,19 +103,19 @@ func (r *run) begin(ctx context.Context) (found *snapshot.Run, err error) {
 }
 
 // put saves the run with its current decision, steps and state, and with parts, in place of everything that was saved
-// before.
+// before. If the stores are joined, the save issues effects too, and issued says that it has: see snapshot.SaveEffects.
 func (r *run) put(
-	ctx context.Context, parts map[string]json.RawMessage, change func(*snapshot.Run),
-) error {
+	ctx context.Context, parts map[string]json.RawMessage, change func(*snapshot.Run), issue ...ledger.Effect,
+) (issued bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.row
 	change(&row)
-	if err := r.replace(ctx, row, &r.payload, parts); err != nil {
-		return err
+	if issued, err = r.replace(ctx, row, &r.payload, parts, issue...); err != nil {
+		return false, err
 	}
 	r.row = r.stored.row
-	return nil
+	return issued, nil
 }
 
 // amend saves a change of the run, and parts, beside the last save. It writes only the change, the parts and the usage.
@@ -113,11 +131,69 @@ func (r *run) amend(
 	if row.Parts, err = withUsage(parts, used, r.stored.used); err != nil {
 		return err
 	}
-	if err := r.write(ctx, row, r.stored.payload, used); err != nil {
+	if _, err := r.write(ctx, row, r.stored.payload, used); err != nil {
 		return err
 	}
 	r.row.Attempt = row.Attempt
 	return nil
+}
+
+// carry issues an effect, and records the outcomes that wait, in a save that changes nothing else. If taken is false,
+// it has done neither.
+func (r *run) carry(ctx context.Context, e ledger.Effect) (taken bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	row, used := r.stored.row, r.meter.spent()
+	if row.Parts, err = withUsage(nil, used, r.stored.used); err != nil {
+		return false, err
+	}
+	r.row.Seq++
+	row.Seq = r.row.Seq
+	if taken, err = r.saveEffects(ctx, row, e); taken {
+		r.wrote(row, r.stored.payload, used)
+	}
+	return taken, r.unsaved(err)
+}
+
+// record records the outcomes that wait for a save by themselves. An outcome of an owner that is fenced off is taken
+// too.
+func (r *run) record(ctx context.Context) error {
+	if len(r.cargo.all()) == 0 {
+		return nil
+	}
+	r.mu.Lock() // a save may carry them at this moment
+	defer r.mu.Unlock()
+	return r.recordLate(ctx)
+}
+
+// recordLate is record. The caller holds mu.
+func (r *run) recordLate(ctx context.Context) error {
+	for _, f := range r.cargo.all() {
+		var now ledger.Effect
+		_, err := r.slot.own.Persist(ctx, func(ctx context.Context) (err error) {
+			now, err = r.slot.engine.ledger.Finish(ctx, f.ID, f.Attempt, f.Outcome)
+			return err
+		})
+		if err == nil && f.Outcome.State == ledger.Completed && !sameResult(now, f.Outcome.Result) {
+			err = errOtherResult
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errLedger, err)
+		}
+		r.cargo.recorded([]ledger.Finish{f})
+	}
+	return nil
+}
+
+// errOtherResult says that a person has answered for an effect while it was at work, with another result than the one
+// that its function has got. The next attempt gets the recorded one.
+var errOtherResult = errors.New("the effect has another result already")
+
+// sameResult reports whether an effect has this result.
+func sameResult(now ledger.Effect, result json.RawMessage) bool {
+	a, errA := jsonvalue.Canonical(now.Result)
+	b, errB := jsonvalue.Canonical(result)
+	return now.State == ledger.Completed && errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
 // suspend saves the run with payload and parts. Everything else is as last saved.
@@ -129,32 +205,34 @@ func (r *run) suspend(
 	defer r.mu.Unlock()
 	row := r.stored.row
 	change(&row)
-	return r.replace(ctx, row, &payload, parts)
+	_, err := r.replace(ctx, row, &payload, parts)
+	return err
 }
 
-// decide saves a decision. Everything else is as last saved. It does nothing if the decision is saved already.
-func (r *run) decide(ctx context.Context, d *decision) error {
+// decide saves a decision. Everything else is as last saved. It does nothing if the decision is saved already. It
+// issues effects as put does.
+func (r *run) decide(ctx context.Context, d *decision, issue ...ledger.Effect) (issued bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	payload := r.stored.payload
 	switch {
 	case payload.Iteration != d.iteration:
-		return errOver // the engine has gone on without the goroutine that asks
+		return false, errOver // the engine has gone on without the goroutine that asks
 	case payload.Next != nil:
-		return nil
+		return false, nil
 	}
 	d.into(&payload)
-	return r.replace(ctx, r.stored.row, &payload, nil)
+	return r.replace(ctx, r.stored.row, &payload, nil, issue...)
 }
 
 // replace saves a payload and parts in place of everything that was saved before. The caller holds mu.
 func (r *run) replace(
 	ctx context.Context, row snapshot.Run, payload *runPayload, parts map[string]json.RawMessage,
-) error {
+	issue ...ledger.Effect,
+) (issued bool, err error) {
 	used := r.meter.spent()
-	parts, err := withUsage(parts, used, spent{storedUsage: payload.Usage})
-	if err != nil {
-		return err
+	if parts, err = withUsage(parts, used, spent{storedUsage: payload.Usage}); err != nil {
+		return false, err
 	}
 	write := func(inline int) (err error) {
 		if row.Payload, row.Parts, err = payload.documents(inline); err != nil {
@@ -165,14 +243,15 @@ func (r *run) replace(
 		} else {
 			maps.Copy(row.Parts, parts)
 		}
-		return r.write(ctx, row, *payload, used)
+		issued, err = r.write(ctx, row, *payload, used, issue...)
+		return err
 	}
 	err = write(inlineState)
 	// A payload that is too large for one document may fit into two.
 	if invalid(err) && payload.State != nil && len(payload.State) <= inlineState {
 		err = write(0)
 	}
-	return err
+	return issued, err
 }
 
 // withUsage returns parts with the usage of the run among them, unless the store has it as saved.
@@ -191,23 +270,70 @@ func withUsage(
 	return all, nil
 }
 
-// write saves a version of the run. The version has a number of its own, so that the write may be repeated. The caller
-// holds mu.
-func (r *run) write(ctx context.Context, row snapshot.Run, payload runPayload, used spent) error {
+// write saves a version of the run, with the outcomes that wait, and issues effects. The version has a number of its
+// own, so that the write may be repeated. If the stores are not joined, or what the save would carry is not plain, the
+// outcomes are recorded before it, and nothing is issued. The caller holds mu.
+func (r *run) write(
+	ctx context.Context, row snapshot.Run, payload runPayload, used spent, issue ...ledger.Effect,
+) (issued bool, err error) {
 	r.row.Seq++
 	row.Seq = r.row.Seq
-	err := r.slot.save(ctx, row)
+	taken := false
+	if len(issue) > 0 || len(r.cargo.all()) > 0 {
+		if taken, err = r.saveEffects(ctx, row, issue...); err == nil && !taken {
+			if err = r.recordLate(ctx); err != nil {
+				return false, fmt.Errorf("%w: %w", errNotSaved, err)
+			}
+			r.row.Seq++ // a copy of that save may be under way
+			row.Seq = r.row.Seq
+		}
+	}
+	if !taken && err == nil {
+		err = r.slot.save(ctx, row)
+	}
+	if err == nil {
+		r.wrote(row, payload, used)
+		return taken && len(issue) > 0, nil
+	}
+	return false, r.unsaved(err)
+}
+
+// wrote notes what was saved. The caller holds mu.
+func (r *run) wrote(row snapshot.Run, payload runPayload, used spent) {
+	row.Payload, row.Parts = nil, nil
+	r.stored = &version{row, payload, used}
+}
+
+// unsaved returns the error of a save that has failed with err.
+func (r *run) unsaved(err error) error {
 	switch {
-	case err == nil:
-		row.Payload, row.Parts = nil, nil
-		r.stored = &version{row, payload, used}
-		return nil
-	case invalid(err):
+	case err == nil, invalid(err):
 		return err
 	case errors.Is(err, lock.ErrFenced):
 		r.slot.own.Lose(lock.ErrFenced)
 	}
 	return fmt.Errorf("%w: %w", errNotSaved, err)
+}
+
+// saveEffects saves row with the outcomes that wait, and issues effects. If taken is false, it has done nothing. The
+// caller holds mu.
+func (r *run) saveEffects(ctx context.Context, row snapshot.Run, issue ...ledger.Effect) (taken bool, err error) {
+	save := r.slot.engine.carry
+	if save == nil {
+		return false, nil
+	}
+	b := ledger.Batch{Issue: issue, Finish: r.cargo.all()}
+	_, err = r.slot.own.Persist(ctx, func(ctx context.Context) (err error) {
+		taken, err = save(ctx, row, b)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if taken {
+		r.cargo.recorded(b.Finish)
+	}
+	return taken, nil
 }
 
 // load reads the documents of a run that was adopted. It returns the usage so far.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -165,6 +166,19 @@ func (s *silence) settle(joined snapshot.SettleEnd) snapshot.SettleEnd {
 		forgotten, err := joined(ctx, l, cp, o, end)
 		endCall(span, err)
 		return forgotten, err
+	}
+}
+
+// carry is a snapshot.SaveEffects of joined stores, with a span; nil for nil.
+func (s *silence) carry(joined snapshot.SaveEffects) snapshot.SaveEffects {
+	if joined == nil {
+		return nil
+	}
+	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
+		ctx, span := s.traceCall(ctx, "snapshot.Save", r.Session, r.ID)
+		taken, err := joined(ctx, r, b)
+		endCall(span, err)
+		return taken, err
 	}
 }
 

@@ -93,6 +93,9 @@ type line struct {
 
 	// used are the places of effects that the function has named.
 	used []string
+
+	// upcoming are the effects of Ahead.
+	upcoming []ledger.Effect
 }
 
 // An origin is the turn of a line, for effects, phases and the calls of tools. A goroutine that outlives the function
@@ -187,9 +190,13 @@ type onceCall struct {
 	run    func(ctx context.Context, key string) (json.RawMessage, error)
 	verify func(ctx context.Context, key string) (value json.RawMessage, landed bool, err error)
 
-	// settles is OnceOptions.Settles, and keep is KeepOnRetry.
+	// settles is OnceOptions.Settles, keep is KeepOnRetry, and usage is Usage.
 	settles time.Duration
 	keep    bool
+	usage   func(value json.RawMessage) Usage
+
+	// fresh says that this call has issued the first attempt.
+	fresh bool
 }
 
 // A home takes the events, the usage and the phases of a line, and has its logger.
@@ -204,6 +211,7 @@ type home interface {
 type world interface {
 	once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error)
 	effectFor(l *line, c onceCall) (ledger.Effect, error)
+	ahead(l *line, intent string, c onceCall) error
 	toolStarts(ctx context.Context, l *line, effects bool) error
 	toolEnds(id string, effects, first bool, err error) error
 }
@@ -234,7 +242,8 @@ type meter struct {
 	// calls are the calls of tools, by their ids, with the args of each.
 	calls map[string]json.RawMessage
 
-	// counted is what of the usage of such calls is counted, since the iteration began.
+	// counted is what of the usage of such calls, and of effects with OnceOptions.Usage, is counted since the iteration
+	// began.
 	counted map[string]Usage
 }
 
@@ -252,6 +261,21 @@ func (m *meter) plus(u Usage) {
 	if !m.dead {
 		m.used = m.used.plus(u)
 	}
+}
+
+// addOnce is add, unless the usage of this effect is counted already, by whichever process. It reports whether it was.
+func (m *meter) addOnce(effect string, u Usage) (added bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, counted := m.counted[effect]; counted {
+		return false
+	}
+	m.plus(u)
+	if m.counted == nil {
+		m.counted = make(map[string]Usage)
+	}
+	m.counted[effect] = u
+	return true
 }
 
 func (m *meter) total() Usage {

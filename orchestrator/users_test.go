@@ -21,7 +21,7 @@ func TestUsers(t *testing.T) {
 	m.show(t, "service", "../docs/operations.md")
 	m.show(t, "effects", "../docs/effects.md")
 	said := make(map[string]string)
-	for _, doc := range []string{"recipes", "workflowrecipes", "migrating"} {
+	for _, doc := range []string{"recipes", "workflowrecipes", "migrating", "tools"} {
 		maps.Copy(said, m.recipes(t, doc))
 	}
 	said["readme"], said["echo"] = fenced(t, readText(t, "../README.md"), "text"), "You said: hello\n"

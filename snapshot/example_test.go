@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -72,4 +73,29 @@ func ExampleJoiner() {
 		fmt.Println(r.ID, "is in flight", err)
 	}
 	// Output: true <nil>
+}
+
+// A save that carries effects of its run: the intent to act is durable with the state that it follows from.
+func ExampleEffectJoiner() {
+	runs, effects := new(snapshot.Memory), new(ledger.Memory)
+	save := runs.JoinEffects(effects) // nil if they are two databases
+	ctx, fence := context.Background(), lock.Fence{Epoch: 1, Nonce: "n"}
+	r := snapshot.Run{
+		Key: snapshot.Key{Orchestrator: "bot", Session: "s"}, ID: "r", Status: snapshot.Running, Fence: fence,
+		Payload: json.RawMessage(`{}`),
+	}
+	if _, err := runs.Begin(ctx, r); err != nil {
+		fmt.Println(err)
+		return
+	}
+	pay := ledger.Effect{ID: "e", Orchestrator: "bot", Session: "s", RunID: "r", Name: "pay", Fence: fence}
+	r.Seq++
+	taken, err := save(ctx, r, ledger.Batch{Issue: []ledger.Effect{pay}})
+	fmt.Println(taken, err)
+	r.Seq++
+	taken, err = save(ctx, r, ledger.Batch{Issue: []ledger.Effect{pay}}) // it is known: nothing is written
+	fmt.Println(taken, err)
+	// Output:
+	// true <nil>
+	// false <nil>
 }

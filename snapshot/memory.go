@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -29,6 +30,8 @@ var (
 	_ Store   = (*Memory)(nil)
 	_ Sweeper = (*Memory)(nil)
 	_ Joiner  = (*Memory)(nil)
+
+	_ EffectJoiner = (*Memory)(nil)
 
 	_ lock.Raiser = (*Memory)(nil)
 )
@@ -136,15 +139,29 @@ func (m *Memory) Save(ctx context.Context, r Run) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	old, err := m.owned(r)
+	if old != nil {
+		old.replace(r)
+	}
+	return err
+}
+
+// owned returns the run that a Save of r replaces; nil if r is a repeat or a late copy. The caller holds mu.
+func (m *Memory) owned(r Run) (*Run, error) {
 	old := m.sessions[r.Key].inFlight()
 	switch {
 	case old == nil || old.ID != r.ID || old.Fence != r.Fence:
-		return lock.ErrFenced
+		return nil, lock.ErrFenced
 	case r.Seq <= old.Seq:
-		return nil
+		return nil, nil
 	case old.Status == Ended:
-		return lock.ErrFenced
+		return nil, lock.ErrFenced
 	}
+	return old, nil
+}
+
+// replace makes the run what a Save of r leaves.
+func (old *Run) replace(r Run) {
 	r = clone(r)
 	if len(r.Payload) == 0 {
 		added := r.Parts
@@ -159,7 +176,31 @@ func (m *Memory) Save(ctx context.Context, r Run) error {
 	r.StartedAt = old.StartedAt
 	r.stamp(now())
 	*old = r
-	return nil
+}
+
+// JoinEffects joins with a *ledger.Memory. A caller that sees an effect which a SaveEffects has issued or finished
+// waits here until the run is saved.
+func (m *Memory) JoinEffects(effects ledger.Ledger) SaveEffects {
+	l, ok := effects.(*ledger.Memory)
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context, r Run, b ledger.Batch) (taken bool, err error) {
+		if err := checked(ctx, cmp.Or(r.Validate(), b.Validate(r.ID, r.Fence))); err != nil {
+			return false, err
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		old, err := m.owned(r)
+		if old == nil {
+			return err == nil, err
+		}
+		taken, err = l.Carry(ctx, r.ID, r.Fence, b)
+		if taken {
+			old.replace(r)
+		}
+		return taken, err
+	}
 }
 
 // Delete implements [Store].

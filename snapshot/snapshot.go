@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -226,6 +227,28 @@ type End struct {
 type SettleEnd func(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, end End,
 ) (forgotten bool, err error)
+
+// An EffectJoiner is a Store that can write effects of a ledger in the transaction of a Save. The SQL stores and Memory
+// are EffectJoiners. On SQL both must have been made with the same pool or *sql.DB, and the ledger must be no wrapper.
+type EffectJoiner interface {
+	// JoinEffects returns a SaveEffects for this store and effects. It returns nil if the two cannot write in one
+	// transaction.
+	JoinEffects(effects ledger.Ledger) SaveEffects
+}
+
+// A SaveEffects is a Save that carries effects of the run r. In one transaction it saves r, issues the effects of
+// b.Issue, and notes the outcomes of b.Finish. All of it is durable on return, or nothing is written.
+//
+// It takes what is plain. No effect of b.Issue is known, and no Raise of the ledger concerns one. Each effect of
+// b.Finish is Issued to r under r's fence, its last attempt is the one that is named, and it is not Unsure. The ledger
+// knows no other fence of the run that is higher. If this is not so, SaveEffects writes nothing, and taken is false.
+// The caller then calls Save, Issue and Finish one by one, which say what is the matter. The Seq of r was not used.
+//
+// If r.Seq is not above the stored Seq, r is a repeat or a late copy. SaveEffects then changes nothing, and taken is
+// true: the stored save is durable, with what it has carried.
+//
+// The errors are those of Save. If the run is not r's any more, taken is false or the error is lock.ErrFenced.
+type SaveEffects func(ctx context.Context, r Run, b ledger.Batch) (taken bool, err error)
 
 // DefaultRemember is how long a store keeps the fence of a session without a run in flight, if its options do not say.
 // A Begin that arrives later than this could bring back a run that has ended.

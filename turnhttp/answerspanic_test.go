@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // An Options.Answer that panics ends no process: Answers tells OnError, and goes on.
@@ -26,7 +26,7 @@ func TestAnswersPanic(t *testing.T) {
 		}
 		o := w.options()
 		answer, calls := o.Answer, 0
-		o.Answer = func(q turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
+		o.Answer = func(q approval.Question, a approval.Answer) (orchestrator.Input, error) {
 			if calls++; calls == 1 {
 				panic(secret)
 			}
@@ -34,7 +34,7 @@ func TestAnswersPanic(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		if err := turnhttp.Answers(ctx, bot, o); err != nil {
+		if err := o.Desk(bot).Run(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if calls != 2 {

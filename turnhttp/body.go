@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/approval"
+	"github.com/holdfast-go/holdfast/internal/foreign"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -15,7 +17,7 @@ func unreadBody(err error) error {
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	_, input := errors.AsType[*orchestrator.InputError](err)
 	_, refused := errors.AsType[*refusal](err)
-	if !large && !errors.Is(err, os.ErrDeadlineExceeded) && (input || refused || panicOf(err) != nil) {
+	if !large && !errors.Is(err, os.ErrDeadlineExceeded) && (input || refused || foreign.PanicOf(err) != nil) {
 		return err
 	}
 	return httpjson.Unread(err)
@@ -37,15 +39,12 @@ func messageInput(r *http.Request) (in orchestrator.Input, err error) {
 	return in, err
 }
 
-// keysOfAnswers begins the request ids of answers. No client may use one of these as its key.
-const keysOfAnswers = "turnhttp/answer/"
-
-var errReservedKey = errBadRequest.Because("A key must not begin with " + keysOfAnswers + ".")
+var errReservedKey = errBadRequest.Because("A key must not begin with " + approval.Prefix + ".")
 
 // keyOf returns the Idempotency-Key; "" if there is none.
 func keyOf(r *http.Request) (string, error) {
 	key, err := httpjson.Key(r)
-	if strings.HasPrefix(key, keysOfAnswers) {
+	if strings.HasPrefix(key, approval.Prefix) {
 		return "", errReservedKey
 	}
 	return key, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/foreign"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -30,6 +31,10 @@ type Chat interface {
 	// keeps it no longer, the error is checkpoint.ErrNotFound. So a bot whose sessions are all in its states may call
 	// Orchestrator.Fork.
 	Branch(ctx context.Context, from string, turn int, to string) error
+
+	// Delete removes a session with all that it has: its turns, and what was said. A repeat finishes what a failure has
+	// left.
+	Delete(ctx context.Context, session string) error
 }
 
 // A Part is what a page shows of a message: words, a call of a tool, or the result of a call. A bot that shows a call
@@ -159,7 +164,7 @@ func (s *server[S]) replyOf(ctx context.Context, session string, turn int) (any,
 		return nil, nil
 	}
 	res, err := s.bot.Turn(ctx, session, turn)
-	_, one := unusable(err)
+	_, one := foreign.OneTurn(err)
 	switch {
 	case one, errors.Is(err, checkpoint.ErrNotFound):
 		return nil, nil

@@ -76,14 +76,10 @@
 // # Questions
 //
 // A bot that needs a person settles its turn with the question in its state. Options.Questions reads the questions from
-// the newest settled state. An answer comes with the sum of its question, which says in which session it was asked and
-// what was shown. It is posted in Options.Inbox first: it is durable, and of several the first stays.
-// Then it is run as the input that Options.Answer makes of it, and is removed when the turn has settled. The request id
-// of this input is made from the question's id and its sum, so that the answer is taken once. The same answer of
-// another Actor is 409: it was not the first. So an Actor is the id of a person, not of a browser or a token. If the
-// process dies in between, the answer lies in the inbox: the same answer again runs it, and so does [Answers], which
-// belongs beside the watch of package bootdrain. An answer that has outlived its session is taken by no later session
-// of this name, as long as all turns of that session are kept.
+// the newest settled state, and package approval takes the answers: see there. An answer comes with the sum of its
+// question. The same answer of another Actor is 409: it was not the first. So an Actor is the id of a person, not of a
+// browser or a token. If the process dies before the turn of an answer has settled, the same answer again runs it, and
+// so does Run of [Options.Desk], which belongs beside the watch of package bootdrain.
 //
 // # What was said
 //
@@ -94,17 +90,13 @@
 // from the newest one, and is 201. These are there if Options.Chat is: agent.Handler sets it. Package chatpage is such
 // a page.
 //
-// # The life of a process
-//
-// [Serve] listens, makes the stores ready, drains, serves and watches, and hands off when the process is told to end.
-// It opens a [Gate] when the bots are drained, and shuts it first at the end.
-//
 // # Front ends
 //
-// [UIMessages] and [AGUI] write a turn in the protocols of Vercel's AI SDK and of AG-UI, for routes of a program's own:
+// Packages uichat and agui write a turn in the protocols of Vercel's AI SDK and of AG-UI, for routes of a program's
+// own:
 //
 //	turn := bot.Stream(ctx, session, input, nil)
-//	err := turnhttp.UIMessages(w, r, turnhttp.ShowTurn(session, turn, reply))
+//	err := uichat.Write(w, r, turnhttp.ShowTurn(session, turn, reply))
 //
 // # Errors
 //

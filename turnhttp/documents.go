@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -104,8 +105,8 @@ type runDoc struct {
 
 // A brokenDoc is a turn that this process cannot show.
 type brokenDoc struct {
-	Turn    int     `json:"turn"`
-	Problem problem `json:"problem"`
+	Turn    int           `json:"turn"`
+	Problem front.Problem `json:"problem"`
 }
 
 // standing returns the document of a session without its turns.

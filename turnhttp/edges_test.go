@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
 
 // Answers panics if an option is missing that it needs.
@@ -39,7 +41,7 @@ func TestAnswersNeeds(t *testing.T) {
 			lacking(&o)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			_ = turnhttp.Answers(ctx, bot, o)
+			_ = o.Desk(bot).Run(ctx)
 		})
 	}
 }
@@ -66,7 +68,7 @@ func TestLongAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
-		client := serve(t, h)
+		client := served(t, h)
 		says("ask q1 100").to(t.Context(), h)
 		q := answering("ann", "hold")
 		q.header["Accept"] = "text/event-stream"
@@ -190,22 +192,6 @@ func TestEventOfInternal(t *testing.T) {
 	})
 }
 
-// AGUI tells the tokens of a turn if there are any.
-func TestAGUIUsage(t *testing.T) {
-	for usage, want := range map[orchestrator.Usage]bool{
-		{}: false, {Input: 3}: true, {Output: 2}: true, {Cost: 1}: false,
-	} {
-		s := scene{events: []orchestrator.Event{ev(started), ev(settled)}, reply: turnhttp.Reply{Usage: usage}}
-		res, err := encoded(t, turnhttp.AGUI, s.show())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(res.Body.String(), `"usage":[`); got != want {
-			t.Errorf("%+v: %s", usage, res.Body)
-		}
-	}
-}
-
 // An answer that was left by the program itself has no mark, and counts if it is to what is shown.
 func TestAnswerWithoutMark(t *testing.T) {
 	w := newWorld()
@@ -250,7 +236,9 @@ func TestShowNewestOutcome(t *testing.T) {
 			}
 			body, told := make(chan string, 1), make(chan error, 1)
 			go func() {
-				res, err := encoded(t, turnhttp.UIMessages, turnhttp.ShowNewest(bot, "s", reply))
+				res := httptest.NewRecorder()
+				err := uichat.Write(res, httptest.NewRequest(http.MethodGet, "/", http.NoBody),
+					turnhttp.ShowNewest(bot, "s", reply))
 				body <- res.Body.String()
 				told <- err
 			}()
@@ -269,14 +257,6 @@ func TestShowNewestOutcome(t *testing.T) {
 				t.Errorf("the error names no run: %v", err)
 			}
 		})
-	}
-}
-
-// A gate that is shut closes the connection, so that the client finds another process.
-func TestGateCloses(t *testing.T) {
-	g := new(turnhttp.Gate)
-	if res := sent(g, routes["session"].make(t.Context(), "")); res.Header().Get("Connection") != "close" {
-		t.Errorf("%v", res.Header())
 	}
 }
 

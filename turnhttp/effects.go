@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/foreign"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/ledger"
@@ -62,7 +63,7 @@ func (s *server[S]) getEffects(w http.ResponseWriter, r *http.Request, to target
 	if s.Ledger != nil {
 		for e, err := range s.Ledger.Effects(r.Context(), s.effects(to.session, "")) {
 			if _, one := errors.AsType[*ledger.DamagedError](err); err != nil && !one {
-				return &storeError{err}
+				return &foreign.StoreError{Err: err}
 			}
 			if len(docs) == 2*mostEffects {
 				docs = append(docs[:0], docs[mostEffects:]...)
@@ -88,7 +89,7 @@ func (s *server[S]) effect(ctx context.Context, session, id string) (ledger.Effe
 	case errors.Is(err, ledger.ErrNotFound):
 		return e, errNotFound
 	case err != nil:
-		return e, &storeError{err}
+		return e, &foreign.StoreError{Err: err}
 	}
 	return e, nil
 }
@@ -154,5 +155,5 @@ func unresolved(err error) error {
 	case errors.Is(err, ledger.ErrInvalid):
 		return errBadRequest.Because("The value cannot be kept.")
 	}
-	return &storeError{err}
+	return &foreign.StoreError{Err: err}
 }

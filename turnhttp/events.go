@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/holdfast-go/holdfast/internal/foreign"
+	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
@@ -27,8 +29,8 @@ func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, to target)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.bot.Serving(), func() { cancel(orchestrator.ErrShuttingDown) })()
-	p := &page{out: newSender(w, func() { cancel(nil) })}
-	defer p.out.close()
+	p := &page{out: front.NewSender(w, func() { cancel(nil) })}
+	defer p.out.Close()
 	s.bot.Follow(ctx, to.session, after)(p.send)
 	return s.endPage(ctx, w, r, to.session, p)
 }
@@ -36,23 +38,23 @@ func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, to target)
 // headEvents answers HEAD as getEvents answers GET, with the status and the headers. It waits for the first event as
 // long as GET waits with the status.
 func (s *server[S]) headEvents(w http.ResponseWriter, r *http.Request, session string, after int64) error {
-	ctx, cancel := context.WithTimeout(r.Context(), settleFirst)
+	ctx, cancel := context.WithTimeout(r.Context(), front.SettleFirst)
 	defer cancel()
 	for _, err := range s.bot.Follow(ctx, session, after) {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		streaming(w.Header())
+		front.Streaming(w.Header())
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	return empty(w)
+	return front.Empty(w)
 }
 
 // A page is a reader of GET events. Thousands may wait: what follows after the last event is no part of getEvents, so
 // that the stack of a reader stays small.
 type page struct {
-	out  *sender
+	out  *front.Sender
 	last orchestrator.Event // that was sent
 	err  error
 }
@@ -64,7 +66,7 @@ func (p *page) send(shown orchestrator.Shown, err error) bool {
 		return false
 	}
 	p.last = shown.Event
-	p.out.event(shown.Number, string(p.last.Kind), httpjson.Marshal(p.last))
+	p.out.Event(shown.Number, string(p.last.Kind), httpjson.Marshal(p.last))
 	return true
 }
 
@@ -75,8 +77,8 @@ func (s *server[S]) endPage(
 	switch {
 	case p.err != nil:
 		return s.cutOff(ctx, r, p.out, p.err)
-	case p.last.Kind == "" && p.out.settle():
-		return empty(w)
+	case p.last.Kind == "" && p.out.Settle():
+		return front.Empty(w)
 	}
 	s.conclude(ctx, r, p.out, session, &p.last)
 	return nil
@@ -99,13 +101,13 @@ func lastSeen(r *http.Request) (int64, error) {
 }
 
 // cutOff ends a reader whose events have ended with an error.
-func (s *server[S]) cutOff(ctx context.Context, r *http.Request, out *sender, err error) error {
+func (s *server[S]) cutOff(ctx context.Context, r *http.Request, out *front.Sender, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), orchestrator.ErrShuttingDown):
-		out.begin() // an EventSource comes back after 200 only
+		out.Begin() // an EventSource comes back after 200 only
 	case ctx.Err() != nil: // the client has gone
-		out.close()
-	case out.settle():
+		out.Close()
+	case out.Settle():
 		return err
 	default:
 		s.tell(r, out, err)
@@ -114,18 +116,18 @@ func (s *server[S]) cutOff(ctx context.Context, r *http.Request, out *sender, er
 }
 
 // tell sends an error as the last event.
-func (s *server[S]) tell(r *http.Request, out *sender, err error) {
-	abort(err)
+func (s *server[S]) tell(r *http.Request, out *front.Sender, err error) {
+	foreign.Abort(err)
 	if Status(err) >= http.StatusInternalServerError {
 		s.report(r.Context(), r, err)
 	}
-	out.event(0, "problem", httpjson.Marshal(problemOf(err)))
+	out.Event(0, "problem", httpjson.Marshal(front.Of(err)))
 }
 
 // conclude sends how the turn has ended whose last event was last. If that is not known, it sends nothing: the reader
 // finds the turn at GET session.
 func (s *server[S]) conclude(
-	ctx context.Context, r *http.Request, out *sender, session string, last *orchestrator.Event,
+	ctx context.Context, r *http.Request, out *front.Sender, session string, last *orchestrator.Event,
 ) {
 	res, err := outcomeOf(ctx, s.bot, session, last)
 	switch {
@@ -135,9 +137,9 @@ func (s *server[S]) conclude(
 			s.report(ctx, r, err)
 			return
 		}
-		out.event(0, "reply", httpjson.Marshal(doc))
+		out.Event(0, "reply", httpjson.Marshal(doc))
 	case last.Kind == orchestrator.TurnSuspended, last.Kind == orchestrator.TurnFailed:
-		out.event(0, "problem", httpjson.Marshal(problemOf(err)))
+		out.Event(0, "problem", httpjson.Marshal(front.Of(err)))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/test/bubble"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnhttp"
@@ -109,8 +110,8 @@ func (s shown) whole() bool {
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		here := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
-		there := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		here := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		there := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		var group sync.WaitGroup
 		defer group.Wait()
 		res := do(t, here, sayStream)
@@ -154,8 +155,8 @@ func TestEvents(t *testing.T) {
 func TestEventsOfRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		here := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
-		there := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		here := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		there := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		first := do(t, here, sayStream)
 		defer first.Body.Close()
 		time.Sleep(time.Second)
@@ -185,7 +186,7 @@ func TestEventsHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.events = nil
-		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		close(w.hold)
 		res := do(t, c, sayStream)
 		defer res.Body.Close()
@@ -199,7 +200,7 @@ func TestEventsHere(t *testing.T) {
 func TestEventsBehindAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		first := do(t, c, sayStream)
 		defer first.Body.Close()
 		time.Sleep(time.Second)
@@ -220,7 +221,7 @@ func TestEventsOfFailure(t *testing.T) {
 	for text, want := range map[string]string{"fail": "bot-failed", "pay": "suspended"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
-			c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+			c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 			q := sayStream
 			q.body = `{"message":"` + text + `"}`
 			res := do(t, c, q)
@@ -246,7 +247,7 @@ func TestEventsOfFailure(t *testing.T) {
 func TestEventsOfRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		for body, want := range map[string]int{`{"message":"refuse"}`: 422, `{"message":1}`: 400} {
 			q := sayStream
 			q.body = body
@@ -264,7 +265,7 @@ func TestEventsOfRefusal(t *testing.T) {
 func TestComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		began := time.Now()
 		res := do(t, c, sayStream)
 		defer res.Body.Close()
@@ -293,7 +294,7 @@ func TestSlowReader(t *testing.T) {
 		w := newWorld()
 		h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
 		var open sync.WaitGroup
-		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			open.Add(1)
 			defer open.Done()
 			h.ServeHTTP(w, r)
@@ -331,7 +332,7 @@ func TestClientGone(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			bot := w.bot(t, w.definition(), nil)
-			c := serve(t, turnhttp.Handler(bot, w.options()))
+			c := served(t, turnhttp.Handler(bot, w.options()))
 			ctx, leave := context.WithTimeout(t.Context(), time.Second)
 			defer leave()
 			if res, err := c.Do(q.make(ctx, base)); err == nil {
@@ -359,8 +360,8 @@ func TestShutdownEndsReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		bot := w.bot(t, w.definition(), nil)
-		here := serve(t, turnhttp.Handler(bot, w.options()))
-		there := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		here := served(t, turnhttp.Handler(bot, w.options()))
+		there := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		turn := do(t, here, sayStream)
 		defer turn.Body.Close()
 		w.hold <- struct{}{}
@@ -463,7 +464,7 @@ func slowRequest(t *testing.T, name string, q request, drips bool) {
 func TestServerTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		p := newPipe()
+		p := bubble.NewPipe()
 		server := &http.Server{
 			Handler:     turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()),
 			ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
@@ -476,7 +477,7 @@ func TestServerTimeouts(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		c := p.client()
+		c := p.Client()
 		time.AfterFunc(time.Minute, func() { close(w.hold) })
 		q := sayStream
 		q.header = nil
@@ -501,7 +502,7 @@ func TestEventsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		bot := w.bot(t, w.definition(), nil)
-		c := serve(t, turnhttp.Handler(bot, w.options()))
+		c := served(t, turnhttp.Handler(bot, w.options()))
 		if status, _ := all(t, c, routes["turn"]); status != 200 {
 			t.Fatal(status)
 		}
@@ -528,7 +529,7 @@ func TestEventsWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.events = downStream{w.events, errAway}
-		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		close(w.hold)
 		res := do(t, c, sayStream)
 		defer res.Body.Close()

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -97,7 +98,7 @@ func ExampleOptions_questions() {
 				t.State = State{Text: t.Input.By + " says " + t.Input.Text}
 				return nil
 			}
-			t.State = State{Asks: turnhttp.NewQuestionID(), Text: "I have to ask."}
+			t.State = State{Asks: approval.NewID(), Text: "I have to ask."}
 			return nil
 		}}},
 	}, new(checkpoint.Memory), &orchestrator.Options{Snapshots: new(snapshot.Memory)})
@@ -107,13 +108,13 @@ func ExampleOptions_questions() {
 	h := turnhttp.Handler(bot, turnhttp.Options[State]{
 		Authorize: mayPay,
 		Reply:     func(res *orchestrator.Result[State]) any { return res.State.Text },
-		Questions: func(s *State) []turnhttp.Question {
+		Questions: func(s *State) []approval.Question {
 			if s.Asks == "" {
 				return nil
 			}
-			return []turnhttp.Question{{ID: s.Asks, Shown: "Pay 250.00?"}}
+			return []approval.Question{{ID: s.Asks, Shown: "Pay 250.00?"}}
 		},
-		Answer: func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
+		Answer: func(_ approval.Question, a approval.Answer) (orchestrator.Input, error) {
 			return orchestrator.Input{Text: string(a.Data)}, nil
 		},
 		Inbox: new(inbox.Memory),

@@ -3,18 +3,14 @@ package turnhttp
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"iter"
-	"net/http"
 
-	"github.com/holdfast-go/holdfast/internal/httpjson"
-	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
 )
 
-// A Show is one turn, as a front end gets it: first its events, and then how it ended. [UIMessages] and [AGUI] write
+// A Show is one turn, as a front end gets it: first its events, and then how it ended. Packages uichat and agui write
 // it, each in its protocol. [ShowTurn] and [ShowNewest] return one.
 type Show struct {
 	// Session is the id of the conversation.
@@ -45,14 +41,13 @@ type Reply struct {
 	Data any
 
 	// Questions wait for a person.
-	Questions []Question
+	Questions []approval.Question
 
 	// Usage is the cost of the turn. ShowTurn and ShowNewest set it if it is zero.
 	Usage orchestrator.Usage
 
-	run       string
-	data      json.RawMessage
-	questions []questionDoc
+	// Run is the id of the run. ShowTurn and ShowNewest set it if it is "".
+	Run string
 }
 
 // ShowTurn shows a turn of this process: one that the caller has begun with Stream. reply says what of the settled turn
@@ -114,143 +109,9 @@ func ShowNewest[S any](
 
 func replyOf[S any](res *orchestrator.Result[S], reply func(*orchestrator.Result[S]) Reply) Reply {
 	said := reply(res)
-	said.run = res.RunID
+	said.Run = cmp.Or(said.Run, res.RunID)
 	if said.Usage == (orchestrator.Usage{}) {
 		said.Usage = res.Usage
 	}
 	return said
-}
-
-// A protocol is the protocol of a front end. Its methods send what they are called with.
-type protocol interface {
-	// begin begins the answer. Nothing but fail may come before it.
-	begin(run string)
-
-	// iteration begins an iteration. What was begun in another has ended.
-	iteration()
-
-	// intent begins an intent, and ended ends it. fault says why it has brought nothing; "" means that it has.
-	intent(*doing)
-	ended(d *doing, fault string)
-
-	// text begins a text, say goes on with it, and close ends it. If the text is void, it is not to be shown any more.
-	text(*words)
-	say(w *words, delta string)
-	close(w *words, void bool)
-
-	// retract makes a text void that has ended.
-	retract(*words)
-
-	// One of these ends the answer.
-	finish(Reply)
-	suspend(problem)
-	stop()
-	fail(problem)
-}
-
-// tell sends a Show. It returns the error that the front end was told of.
-func tell(w http.ResponseWriter, r *http.Request, s Show, to func(*sender) protocol) error {
-	ctx, gone := context.WithCancel(r.Context())
-	defer gone()
-	out := newSender(w, gone)
-	defer out.close()
-	p := to(out)
-	t := &teller{to: p, run: s.Run, tools: s.Tools}
-	reply, err := caught("Show", func() (Reply, error) {
-		reply, err := t.all(ctx, s)
-		if err == nil && ctx.Err() == nil {
-			err = reply.encode(s.Session)
-		}
-		return reply, err
-	})
-	abort(err)
-	logPanic(ctx, err)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	told := logtext.Shield(err)
-	switch doc := problemOf(told); {
-	case err == nil:
-		t.begin(cmp.Or(reply.run, s.Session))
-		t.conclude(reply)
-	case out.settle():
-		if !t.begun && errors.Is(told, orchestrator.ErrNothingToResume) {
-			return empty(w)
-		}
-		w.Header().Del(uiHeader)
-		Problem(w, r, err)
-	case doc.Status == http.StatusAccepted:
-		t.begin(doc.Run)
-		t.endAll(isUnknown)
-		p.suspend(doc)
-	case errors.Is(told, orchestrator.ErrAbandoned):
-		t.begin(doc.Run)
-		t.endAll(didNotEnd)
-		p.stop()
-	default:
-		t.endAll(didNotEnd)
-		p.fail(doc)
-	}
-	return err
-}
-
-// all sends the events, and returns the outcome.
-func (t *teller) all(ctx context.Context, s Show) (Reply, error) {
-	var last orchestrator.Event
-	for shown, err := range s.Events(ctx) {
-		if err != nil {
-			return Reply{}, err
-		}
-		if ctx.Err() != nil {
-			return Reply{}, context.Cause(ctx)
-		}
-		last = shown.Event
-		t.event(last)
-	}
-	return s.Outcome(ctx, last)
-}
-
-// data sends one document of a protocol that has no names of events.
-func (e *sender) data(doc any) {
-	e.send("data: " + string(httpjson.Marshal(doc)) + "\n")
-}
-
-// A mark is metadata that this package adds to a text.
-type mark struct {
-	Intent    string `json:"intent,omitempty"`
-	Item      int    `json:"item,omitempty"`
-	Iteration int    `json:"iteration"`
-	Attempt   int    `json:"attempt,omitempty"`
-
-	// Void says that the text is not part of the reply: a later attempt says it anew.
-	Void bool `json:"void,omitempty"`
-}
-
-// marked is a mark under the name of this module.
-type marked struct {
-	Holdfast mark `json:"holdfast"`
-}
-
-// encode turns what the reply holds of the bot into JSON. The questions are those of a session.
-func (r *Reply) encode(session string) (err error) {
-	if r.Data != nil {
-		if r.data, err = json.Marshal(r.Data); err != nil {
-			return err
-		}
-		if string(r.data) == "null" { // AG-UI has no such result
-			r.data = nil
-		}
-	}
-	for _, q := range r.Questions {
-		doc := questionDoc{ID: q.ID}
-		if doc.Shown, doc.Sum, err = q.encode(session); err != nil {
-			return err
-		}
-		if !q.Expires.IsZero() {
-			at := q.Expires.UTC()
-			doc.Expires = &at
-		}
-		r.questions = append(r.questions, doc)
-	}
-	return nil
 }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/approval"
+	"github.com/holdfast-go/holdfast/internal/foreign"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -18,7 +19,7 @@ import (
 // use.
 func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handler {
 	o.check()
-	s := &server[S]{Options: o.orDefaults(), bot: bot}
+	s := &server[S]{Options: o.orDefaults(), bot: bot, desk: o.Desk(bot)}
 	s.routes = s.table()
 	return s
 }
@@ -26,6 +27,7 @@ func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handle
 type server[S any] struct {
 	Options[S]
 	bot    *orchestrator.Orchestrator[S]
+	desk   *approval.Desk[S] // nil without questions
 	routes []route
 
 	// readers counts the readers of GET events.
@@ -49,9 +51,6 @@ type target struct {
 	// client says that ActionClient has let the client in: it sees and answers questions with Question.Client only.
 	client bool
 }
-
-// sees reports whether the client may see and answer a question.
-func (to target) sees(q asked) bool { return !to.client || q.Client }
 
 // A serving answers a request. If it returns an error, it has written nothing.
 type serving func(w http.ResponseWriter, r *http.Request, to target) error
@@ -91,7 +90,7 @@ func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // fail answers with a problem.
 func (s *server[S]) fail(w http.ResponseWriter, r *http.Request, err error) {
-	abort(err)
+	foreign.Abort(err)
 	if Status(err) >= http.StatusInternalServerError {
 		s.report(r.Context(), r, err)
 	}
@@ -103,34 +102,19 @@ func (s *server[S]) fail(w http.ResponseWriter, r *http.Request, err error) {
 // find returns the route of a request, and what it is about, if the client may do so.
 func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (_ serving, to target, _ error) {
 	httpjson.LimitBody(w, r, s.MaxBody) // first: the server reads the body of a request that is refused, too
-	path, err := httpjson.Segments(r.URL)
+	at, names, err := httpjson.Find(w.Header(), r, "", s.routes)
 	if err != nil {
-		return nil, to, errNotFound
+		return nil, to, err
 	}
-	var allowed []string
-	for _, at := range s.routes {
-		names, ok := at.Match(path)
-		switch {
-		case !ok:
-		case !at.Takes(r.Method):
-			allowed = append(allowed, at.Methods()...)
-		default:
-			to, err := s.admit(r, at.action, names)
-			if errors.Is(err, errForbidden) && slices.Contains(at.Path, "questions") {
-				to, err = s.admit(r, ActionClient, names)
-				to.client = true
-			}
-			if err == nil && (at.Method != http.MethodPost || at.bare()) {
-				err = httpjson.DropBody(w, r)
-			}
-			return at.serve, to, err
-		}
+	to, err = s.admit(r, at.action, names)
+	if errors.Is(err, errForbidden) && slices.Contains(at.Path, "questions") {
+		to, err = s.admit(r, ActionClient, names)
+		to.client = true
 	}
-	if len(allowed) > 0 {
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return nil, to, httpjson.ErrMethod
+	if err == nil && (at.Method != http.MethodPost || at.bare()) {
+		err = httpjson.DropBody(w, r)
 	}
-	return nil, to, errNotFound
+	return at.serve, to, err
 }
 
 // bare reports whether a POST of the route needs no body.
@@ -158,7 +142,7 @@ func (s *server[S]) admit(r *http.Request, action Action, names []string) (to ta
 func (s *server[S]) authorize(r *http.Request, session string, action Action) (Actor, error) {
 	actor, err := ask("Options.Authorize", func() (Actor, error) { return s.Authorize(r, session, action) })
 	switch {
-	case panicOf(err) != nil:
+	case foreign.PanicOf(err) != nil:
 		return "", err
 	case errors.Is(err, ErrDenied):
 		return "", errForbidden

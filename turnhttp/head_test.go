@@ -16,7 +16,7 @@ func TestHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
-		client := serve(t, h)
+		client := served(t, h)
 		says("ask q1 100").to(t.Context(), h)
 		time.Sleep(time.Second)
 		for _, path := range []string{
@@ -71,7 +71,7 @@ func TestHeadOfEvents(t *testing.T) {
 		o := w.options()
 		o.MaxReaders = 1
 		h := turnhttp.Handler(w.bot(t, w.definition(), nil), o)
-		client := serve(t, h)
+		client := served(t, h)
 		turn := make(chan int)
 		go func() {
 			turn <- with("turn", func(q *request) { q.body = `{"message":"slow one"}` }).to(t.Context(), h).Code

@@ -18,8 +18,10 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/test/bubble"
 	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/message"
@@ -72,6 +74,9 @@ type world struct {
 	ran         atomic.Int64 // calls of the intent
 	hold        chan struct{}
 	stop        chan string // what Chat was asked to stop, or to branch
+
+	// deletes is Delete of the newest bot.
+	deletes func(ctx context.Context, session string) error
 
 	mu   sync.Mutex
 	logs strings.Builder
@@ -173,6 +178,7 @@ func (w *world) bot(t testing.TB, d Definition, o *Options) *Bot {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.deletes = bot.Delete
 	t.Cleanup(func() {
 		if err := bot.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -180,6 +186,9 @@ func (w *world) bot(t testing.TB, d Definition, o *Options) *Bot {
 	})
 	return bot
 }
+
+// remove deletes a session.
+func (w *world) remove(ctx context.Context, session string) error { return w.deletes(ctx, session) }
 
 // wantNothing checks that nothing is stored, and nothing logged.
 func (w *world) wantNothing(t *testing.T) {
@@ -200,16 +209,16 @@ func (w *world) wantNothing(t *testing.T) {
 	}
 }
 
-// serve serves a handler without a network, until the test is over. It works with fake time.
-func serve(t *testing.T, h http.Handler) *http.Client {
+// served serves a handler without a network, until the test is over. It works with fake time.
+func served(t *testing.T, h http.Handler) *http.Client {
 	t.Helper()
-	return listen(t, h).client()
+	return listen(t, h).Client()
 }
 
 // connect is serve for a client that speaks HTTP by itself.
 func connect(t *testing.T, h http.Handler) net.Conn {
 	t.Helper()
-	conn, err := listen(t, h).dial(t.Context(), "", "")
+	conn, err := listen(t, h).Dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +226,9 @@ func connect(t *testing.T, h http.Handler) net.Conn {
 	return conn
 }
 
-func listen(t *testing.T, h http.Handler) *pipe {
+func listen(t *testing.T, h http.Handler) *bubble.Pipe {
 	t.Helper()
-	p := newPipe()
+	p := bubble.NewPipe()
 	server := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)} //nolint:gosec // a test
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(p) }()
@@ -248,22 +257,22 @@ func (w *world) options() turnhttp.Options[State] {
 			return turnhttp.Actor(r.Header.Get("Who")), nil
 		},
 		Reply: func(res *orchestrator.Result[State]) any { return res.State.Text },
-		Questions: func(s *State) []turnhttp.Question {
+		Questions: func(s *State) []approval.Question {
 			if s.Asks == "" {
 				return nil
 			}
-			return []turnhttp.Question{{ID: s.Asks, Shown: map[string]int{"cents": s.Cents}, Expires: s.Due}}
+			return []approval.Question{{ID: s.Asks, Shown: map[string]int{"cents": s.Cents}, Expires: s.Due}}
 		},
-		Answer: func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
+		Answer: func(_ approval.Question, a approval.Answer) (orchestrator.Input, error) {
 			var text string
 			if err := json.Unmarshal(a.Data, &text); err != nil {
 				return orchestrator.Input{}, err
 			}
-			return orchestrator.Input{Text: text, Data: json.RawMessage(`{"by":"` + string(a.By) + `"}`)}, nil
+			return orchestrator.Input{Text: text, Data: json.RawMessage(`{"by":"` + a.By + `"}`)}, nil
 		},
 		Inbox:  w.answers,
 		Ledger: w.effects,
-		Chat:   talk{w.stop, nil},
+		Chat:   talk{stopped: w.stop, remove: w.remove},
 	}
 }
 
@@ -271,6 +280,7 @@ func (w *world) options() turnhttp.Options[State] {
 type talk struct {
 	stopped chan<- string
 	err     error
+	remove  func(ctx context.Context, session string) error
 }
 
 func (c talk) Messages(_ context.Context, _ string, before, limit int) ([]message.Message, int, error) {
@@ -296,6 +306,13 @@ func (c talk) Stop(_ context.Context, session, run, reason string) error {
 func (c talk) Branch(_ context.Context, from string, turn int, to string) error {
 	if c.stopped != nil {
 		c.stopped <- fmt.Sprint(from, " ", turn, " ", to)
+	}
+	return c.err
+}
+
+func (c talk) Delete(ctx context.Context, session string) error {
+	if c.err == nil && c.remove != nil {
+		return c.remove(ctx, session)
 	}
 	return c.err
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -32,12 +33,12 @@ func (s *server[S]) accept(
 
 // An inputDoc says what has become of an input.
 type inputDoc struct {
-	Session string   `json:"session"`
-	Request string   `json:"request"`
-	Status  string   `json:"status"`
-	Run     *runDoc  `json:"run,omitempty"`
-	Turn    *turnDoc `json:"turn,omitempty"`
-	Problem *problem `json:"problem,omitempty"`
+	Session string         `json:"session"`
+	Request string         `json:"request"`
+	Status  string         `json:"status"`
+	Run     *runDoc        `json:"run,omitempty"`
+	Turn    *turnDoc       `json:"turn,omitempty"`
+	Problem *front.Problem `json:"problem,omitempty"`
 }
 
 func (s *server[S]) getTurn(w http.ResponseWriter, r *http.Request, to target) error {
@@ -52,7 +53,7 @@ func (s *server[S]) getTurn(w http.ResponseWriter, r *http.Request, to target) e
 			return err
 		}
 	case orchestrator.InputFailed:
-		failed := problemDoc(p.Problem)
+		failed := front.Doc(p.Problem)
 		doc.Problem = &failed
 	}
 	return reply(w, doc)

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -69,7 +71,7 @@ func TestActionClient(t *testing.T) {
 		w := newWorld()
 		o := w.options()
 		questions := o.Questions
-		o.Questions = func(s *State) (all []turnhttp.Question) {
+		o.Questions = func(s *State) (all []approval.Question) {
 			for _, q := range questions(s) {
 				q.Client = client
 				all = append(all, q)
@@ -138,7 +140,7 @@ func TestOrigin(t *testing.T) {
 	o := w.options()
 	lies := orchestrator.Input{Origin: orchestrator.FromSystem, By: "root"}
 	o.Input = func(*http.Request) (orchestrator.Input, error) { return lies, nil }
-	o.Answer = func(turnhttp.Question, turnhttp.Answer) (orchestrator.Input, error) { return lies, nil }
+	o.Answer = func(approval.Question, approval.Answer) (orchestrator.Input, error) { return lies, nil }
 	h := turnhttp.Handler(w.bot(t, noteInput(w.definition()), nil), o)
 	for _, c := range []struct {
 		request
@@ -153,7 +155,7 @@ func TestOrigin(t *testing.T) {
 
 // An answer of the inbox, which another process has left, is an answer of whoever gave it.
 func TestOriginOfAnswers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		bot := w.bot(t, noteInput(w.definition()), nil)
 		says("hi").to(t.Context(), turnhttp.Handler(bot, w.options()))
@@ -169,7 +171,7 @@ func TestOriginOfAnswers(t *testing.T) {
 				close(settled)
 			}
 		})()
-		go func() { _ = turnhttp.Answers(ctx, bot, w.options()) }()
+		go func() { _ = w.options().Desk(bot).Run(ctx) }()
 		<-settled
 		for res, err := range bot.Turns(t.Context(), "s") {
 			if err != nil || !strings.HasPrefix(res.State.Text, "answer by ada:") {
@@ -232,7 +234,7 @@ func TestCustomerApprovesNothing(t *testing.T) {
 		return nil
 	}}}
 	o := w.options()
-	o.Answer = func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
+	o.Answer = func(_ approval.Question, a approval.Answer) (orchestrator.Input, error) {
 		return orchestrator.Input{Data: a.Data}, nil
 	}
 	o.Authorize = func(r *http.Request, _ string, action turnhttp.Action) (turnhttp.Actor, error) {
@@ -309,7 +311,7 @@ func requestBefore(t *testing.T) string {
 func TestAnswerOfEarlierVersion(t *testing.T) {
 	for name, again := range map[string]string{"by Answers": "", "by its sender": "ann", "by another": "bob"} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
 				d := w.definition()
 				approved := 0
@@ -342,7 +344,7 @@ func TestAnswerOfEarlierVersion(t *testing.T) {
 				}
 				ctx, end := context.WithTimeout(t.Context(), time.Minute)
 				defer end()
-				_ = turnhttp.Answers(ctx, bot, w.options())
+				_ = w.options().Desk(bot).Run(ctx)
 				if approved != 1 || w.left(t) != 0 {
 					t.Errorf("it was approved %d times, and %d answers are left", approved, w.left(t))
 				}
@@ -368,7 +370,7 @@ func TestRepeatOfEarlierVersion(t *testing.T) {
 func TestSameAnswerOfAnother(t *testing.T) {
 	w := newWorld()
 	o := w.options()
-	o.Answer = func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
+	o.Answer = func(_ approval.Question, a approval.Answer) (orchestrator.Input, error) {
 		return orchestrator.Input{Data: a.Data}, nil
 	}
 	h := turnhttp.Handler(w.bot(t, noteInput(w.definition()), nil), o)

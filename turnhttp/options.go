@@ -3,20 +3,19 @@ package turnhttp
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
 // Options say what clients may do and see. Authorize and Reply have no default. If one of the functions panics, the
-// client gets 500, or the event "problem", and the panic is logged: to Service.Logger under [Serve], and otherwise to
+// client gets 500, or the event "problem", and the panic is logged: to Service.Logger under serve.Run, and otherwise to
 // slog.Default().
 type Options[S any] struct {
 	// Authorize says whether the client may do this in the session, and who it is. ErrDenied is 403, and any other
@@ -39,13 +38,13 @@ type Options[S any] struct {
 	Arrived func(ctx context.Context, session string, in orchestrator.Input) error
 
 	// Questions returns what a settled state asks a person. nil means nothing.
-	Questions func(*S) []Question
+	Questions func(*S) []approval.Question
 
 	// Answer makes an input of an answer. The handler sets the request id, the origin orchestrator.FromAnswer, and By.
 	// A turn that does what a person has approved asks for this origin. An error that is no *orchestrator.InputError is
 	// 400, and the answer is not kept. Answer is required with Questions. It must make the same input each time, and
 	// the turn should check that the question is still asked: another input may have come first.
-	Answer func(Question, Answer) (orchestrator.Input, error)
+	Answer func(approval.Question, approval.Answer) (orchestrator.Input, error)
 
 	// Inbox keeps the answers until their turns have settled. It is required with Questions.
 	Inbox inbox.Store
@@ -78,35 +77,6 @@ type Options[S any] struct {
 	OnError func(r *http.Request, err error)
 }
 
-// A Question is something that a settled state asks a person.
-type Question struct {
-	// ID names the question in its session: see NewQuestionID. Do not use it again for another question.
-	ID string
-
-	// Shown is shown to the person, as JSON. An answer says what was shown, by its sum. An answer to something else is
-	// refused.
-	Shown any
-
-	// Expires is when the question can no longer be answered. Zero means never.
-	Expires time.Time
-
-	// Client says that the client's side answers, such as a page that runs a tool of the bot. ActionClient is enough to
-	// see and to answer the question.
-	Client bool
-}
-
-// NewQuestionID returns an id for a question that nobody can guess. Keep it in the state: a run that is taken up again
-// before its turn has settled may ask with another id.
-func NewQuestionID() string { return rand.Text() }
-
-// An Answer holds the answer of a person.
-type Answer struct {
-	Data json.RawMessage
-
-	// By is whose answer it is, as Authorize says.
-	By Actor
-}
-
 // An Actor is the id of the person or program that acts, at most 512 bytes. It stands in the row of what was answered,
 // in the events and in logs. The same person has the same Actor each time: an answer of another Actor is not a repeat.
 type Actor string
@@ -133,7 +103,7 @@ const (
 )
 
 // ErrDenied is an error of Options.Authorize: the client is known, and may not do this.
-var ErrDenied = errors.New("turnhttp: denied")
+var ErrDenied = front.ErrDenied
 
 // Anyone is an Authorize for programs behind another perimeter. It lets all read, say something and follow, in each
 // session, as "anyone". The rest is for people whom Authorize tells apart.

@@ -14,12 +14,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/test/bubble"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/serve"
 	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/turnhttp/agui"
 )
 
 // The errors of a program whose methods panic.
@@ -70,6 +74,8 @@ func (s saying) Stop(context.Context, string, string, string) error { return s()
 
 func (s saying) Branch(context.Context, string, int, string) error { return s() }
 
+func (s saying) Delete(context.Context, string) error { return s() }
+
 // must is for functions that return no error.
 func must(err error) {
 	if err != nil {
@@ -115,18 +121,21 @@ func TestPanicsOfOptions(t *testing.T) {
 			o.Reply = func(*orchestrator.Result[State]) any { return loud(says) }
 		}, turn, 500},
 		"Questions": {func(o *o, says func() error) {
-			o.Questions = func(*State) []turnhttp.Question { must(says()); return nil }
+			o.Questions = func(*State) []approval.Question { must(says()); return nil }
 		}, request{method: "GET", path: "/sessions/s/questions"}, 500},
 		"what Questions shows": {func(o *o, says func() error) {
-			o.Questions = func(*State) []turnhttp.Question { return []turnhttp.Question{{ID: "q", Shown: loud(says)}} }
+			o.Questions = func(*State) []approval.Question { return []approval.Question{{ID: "q", Shown: loud(says)}} }
 		}, request{method: "GET", path: "/sessions/s/questions"}, 500},
 		"Answer": {func(o *o, says func() error) {
-			o.Answer = func(turnhttp.Question, turnhttp.Answer) (orchestrator.Input, error) {
+			o.Answer = func(approval.Question, approval.Answer) (orchestrator.Input, error) {
 				return orchestrator.Input{}, says()
 			}
 		}, ask, 400},
 		"Chat": {func(o *o, says func() error) { o.Chat = saying(says) }, request{
 			method: "GET", path: "/sessions/s/messages",
+		}, 500},
+		"Chat.Delete": {func(o *o, says func() error) { o.Chat = saying(says) }, request{
+			method: "DELETE", path: "/sessions/s",
 		}, 500},
 		"OnError": {func(o *o, says func() error) {
 			o.OnError = func(*http.Request, error) { must(says()) }
@@ -239,13 +248,13 @@ func TestAnswersOfForeignFunctions(t *testing.T) {
 							must(says())
 						}
 					}
-					o.Questions = func(s *State) []turnhttp.Question {
+					o.Questions = func(s *State) []approval.Question {
 						if calls++; calls == 1 && which == "Questions" {
 							must(says())
 						}
 						return questions(s)
 					}
-					o.Answer = func(q turnhttp.Question, a turnhttp.Answer) (in orchestrator.Input, err error) {
+					o.Answer = func(q approval.Question, a approval.Answer) (in orchestrator.Input, err error) {
 						if calls++; calls == 2 && (which == "Answer" || which == "OnError") {
 							return in, says()
 						}
@@ -256,7 +265,7 @@ func TestAnswersOfForeignFunctions(t *testing.T) {
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 					defer cancel()
-					if err := turnhttp.Answers(ctx, bot, o); err != nil {
+					if err := o.Desk(bot).Run(ctx); err != nil {
 						t.Fatal(err)
 					}
 					if told == 0 || calls < 3 {
@@ -313,13 +322,13 @@ func TestPanicsOfShow(t *testing.T) {
 			"Shown": {Session: "s", Events: events(nil), Outcome: func(context.Context, orchestrator.Event) (
 				turnhttp.Reply, error,
 			) {
-				return turnhttp.Reply{Questions: []turnhttp.Question{{ID: "q", Shown: loud(says)}}}, nil
+				return turnhttp.Reply{Questions: []approval.Question{{ID: "q", Shown: loud(says)}}}, nil
 			}},
 		} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				logs := catchLogs(t)
 				var err error
-				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { err = turnhttp.AGUI(w, r, show) })
+				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { err = agui.Write(w, r, show) })
 				got := request{method: "POST", path: "/"}.to(t.Context(), h)
 				if got.Code != 500 || strings.Contains(got.Body.String(), secret) || !json.Valid(got.Body.Bytes()) {
 					t.Errorf("status %d: %s", got.Code, got.Body)
@@ -363,25 +372,35 @@ func (panicky) Claim(context.Context, checkpoint.Key, checkpoint.ClaimRequest) (
 	panic(secret)
 }
 
-// Under Serve, the panic of an option is in the log of the service.
+// Under serve.Run, the panic of an option is in the log of the service.
 func TestServeOptionPanics(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		logs := catchLogs(t)
-		w := newWorld()
-		bot := w.bot(t, w.definition(), nil)
-		o := w.options()
-		o.Authorize = func(*http.Request, string, turnhttp.Action) (turnhttp.Actor, error) { panic(secret) }
-		r := try(t, turnhttp.Service{Handler: turnhttp.Handler(bot, o)})
-		r.wantGet("/sessions/s", http.StatusInternalServerError)
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
-		log := r.log.String()
-		if strings.Contains(log, secret) || !strings.Contains(log, `function=Options.Authorize type=string`) {
-			t.Errorf("it logs %s", log)
-		}
-		if logs.Len() > 0 {
-			t.Errorf("slog.Default() has %s", logs)
-		}
+	logs := catchLogs(t)
+	w := newWorld()
+	o := w.options()
+	o.Authorize = func(*http.Request, string, turnhttp.Action) (turnhttp.Actor, error) { panic(secret) }
+	p := bubble.NewPipe()
+	ctx, end := context.WithCancel(t.Context())
+	var log bytes.Buffer
+	err := serve.Run(ctx, serve.Service{
+		Handler: turnhttp.Handler(w.bot(t, w.definition(), nil), o), Listener: p,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Background: []func(context.Context) error{func(context.Context) error {
+			defer end()
+			resp, err := p.Client().Get(base + "/sessions/s")
+			if err == nil && resp.StatusCode != http.StatusInternalServerError {
+				t.Errorf("the status is %d", resp.StatusCode)
+			}
+			return errors.Join(err, resp.Body.Close())
+		}},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(log.String(), secret) ||
+		!strings.Contains(log.String(), `function=Options.Authorize type=string`) {
+		t.Errorf("it logs %s", log.String())
+	}
+	if logs.Len() > 0 {
+		t.Errorf("slog.Default() has %s", logs)
+	}
 }

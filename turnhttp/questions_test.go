@@ -349,7 +349,7 @@ func watchingBy(t *testing.T, bot *Bot, o turnhttp.Options[State]) (stop func())
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- turnhttp.Answers(ctx, bot, o) }()
+	go func() { done <- o.Desk(bot).Run(ctx) }()
 	return func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -557,7 +557,7 @@ func TestAnswersEnd(t *testing.T) {
 		w := newWorld()
 		bot := w.bot(t, w.definition(), nil)
 		done := make(chan error)
-		go func() { done <- turnhttp.Answers(t.Context(), bot, w.options()) }()
+		go func() { done <- w.options().Desk(bot).Run(t.Context()) }()
 		time.Sleep(time.Minute)
 		if err := bot.Shutdown(t.Context()); err != nil {
 			t.Error(err)

@@ -160,7 +160,7 @@ func TestHungStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.events = hungStream{w.events}
-		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		close(w.hold)
 		ctx, leave := context.WithTimeout(t.Context(), 5*time.Second)
 		defer leave()
@@ -197,7 +197,7 @@ func TestRepeatSeesEnd(t *testing.T) {
 		w.events = slowAppend{w.events}
 		readers := make(chan shown, 2)
 		for range 2 {
-			c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+			c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 			res := do(t, c, sayStream)
 			go func() {
 				defer res.Body.Close()
@@ -221,7 +221,7 @@ func TestRepeatOfOldKey(t *testing.T) {
 		w := newWorld()
 		o := w.options()
 		o.TurnTimeout = 3 * time.Second
-		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), o))
+		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), o))
 		first := request{method: "POST", path: "/sessions/s/turns", key: "k1", body: `{"message":"say first"}`}
 		second := request{method: "POST", path: "/sessions/s/turns", key: "k2", body: `{"message":"slow second"}`}
 		if status, doc := all(t, c, first); status != 200 {

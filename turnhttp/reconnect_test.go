@@ -29,7 +29,7 @@ func TestReconnect(t *testing.T) {
 	w := newWorld()
 	var clients []*http.Client
 	for range 2 {
-		clients = append(clients, serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())))
+		clients = append(clients, served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())))
 	}
 	const turns = 3
 	said := strings.Repeat("word ", words)

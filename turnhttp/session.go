@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/foreign"
+	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -57,8 +58,8 @@ func (s *server[S]) addTurns(r *http.Request, doc *sessionDoc, before, limit int
 
 // oneTurn returns what is shown of a turn of Turns, and its number.
 func (s *server[S]) oneTurn(res *orchestrator.Result[S], err error) (number int, shown any, _ error) {
-	if e, broken := unusable(err); broken {
-		return e.Turn, brokenDoc{e.Turn, problemOf(err)}, nil
+	if e, broken := foreign.OneTurn(err); broken {
+		return e.Turn, brokenDoc{e.Turn, front.Of(err)}, nil
 	}
 	if err != nil {
 		return 0, nil, err
@@ -69,19 +70,6 @@ func (s *server[S]) oneTurn(res *orchestrator.Result[S], err error) (number int,
 	}
 	doc.Session = ""
 	return doc.Turn, doc, nil
-}
-
-// unusable reports whether an error of Turns is about one turn only, after which Turns goes on.
-func unusable(err error) (*orchestrator.Error, bool) {
-	e, ok := errors.AsType[*orchestrator.Error](err)
-	if !ok {
-		return nil, false
-	}
-	if _, ok := errors.AsType[*orchestrator.DriftError](err); ok {
-		return e, true
-	}
-	_, ok = errors.AsType[*checkpoint.DamagedError](err)
-	return e, ok
 }
 
 // number returns a number of the query. A number is not negative.

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/foreign"
+	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
@@ -24,8 +26,8 @@ const storePatience = time.Second
 func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Request, c call[S]) error {
 	reading, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	out := newSender(w, cancel)
-	defer out.close()
+	out := front.NewSender(w, cancel)
+	defer out.Close()
 
 	after, err := s.lastShown(reading, c.session)
 	var res *orchestrator.Result[S]
@@ -40,8 +42,8 @@ func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	switch {
 	case err == nil:
-		out.event(0, "reply", httpjson.Marshal(doc))
-	case out.settle():
+		out.Event(0, "reply", httpjson.Marshal(doc))
+	case out.Settle():
 		return err
 	default:
 		s.tell(r, out, err)
@@ -63,7 +65,7 @@ func (s *server[S]) lastShown(ctx context.Context, session string) (after int64,
 
 // showHere sends the events as this process has them, without numbers.
 func (s *server[S]) showHere(
-	ctx, reading context.Context, out *sender, c call[S],
+	ctx, reading context.Context, out *front.Sender, c call[S],
 ) (*orchestrator.Result[S], error) {
 	st := s.bot.Stream(ctx, c.session, c.input, nil)
 	for ev := range st.Events() {
@@ -71,7 +73,7 @@ func (s *server[S]) showHere(
 			break
 		}
 		if ev.Kind != orchestrator.TurnRefused { // the outcome says why
-			out.event(0, string(ev.Kind), httpjson.Marshal(ev))
+			out.Event(0, string(ev.Kind), httpjson.Marshal(ev))
 		}
 	}
 	return c.end(st.Result())
@@ -79,7 +81,7 @@ func (s *server[S]) showHere(
 
 // showStored sends the events as the stream store has them, so that the reader can go on elsewhere.
 func (s *server[S]) showStored(
-	ctx, reading context.Context, out *sender, c call[S], after int64,
+	ctx, reading context.Context, out *front.Sender, c call[S], after int64,
 ) (res *orchestrator.Result[S], err error) {
 	reading, stop := context.WithCancel(reading)
 	defer stop()
@@ -87,11 +89,11 @@ func (s *server[S]) showStored(
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = fmt.Errorf("%w: %w", orchestrator.ErrIndeterminate, errEnded)
-		res, err = caught("Execute", func() (*orchestrator.Result[S], error) {
+		err = fmt.Errorf("%w: %w", orchestrator.ErrIndeterminate, foreign.ErrEnded)
+		res, err = foreign.Caught("Execute", func() (*orchestrator.Result[S], error) {
 			return c.end(s.bot.Execute(ctx, c.session, c.input, &orchestrator.CallOptions{OnEvent: f.heard}))
 		})
-		if panicOf(err) != nil {
+		if foreign.PanicOf(err) != nil {
 			err = fmt.Errorf("%w: %w", orchestrator.ErrIndeterminate, err)
 		}
 		if f.begun.Load() || f.sent.Load() {
@@ -108,7 +110,7 @@ func (s *server[S]) showStored(
 // A follower sends the events of one turn from the stream store.
 type follower[S any] struct {
 	server *server[S]
-	out    *sender
+	out    *front.Sender
 	call   call[S]
 	last   int64       // the number of the last event
 	sent   atomic.Bool // an event of the turn
@@ -172,7 +174,7 @@ func (f *follower[S]) read(ctx context.Context) {
 		if ev.RequestID != f.call.input.RequestID {
 			continue
 		}
-		f.out.event(shown.Number, string(ev.Kind), httpjson.Marshal(ev))
+		f.out.Event(shown.Number, string(ev.Kind), httpjson.Marshal(ev))
 		f.sent.Store(true)
 		switch ev.Kind {
 		case orchestrator.TurnSettled, orchestrator.TurnFailed, orchestrator.TurnSuspended:

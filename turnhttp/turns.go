@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/foreign"
+	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -27,7 +30,7 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, to target) 
 		return unreadBody(err)
 	}
 	httpjson.Arrived(w)
-	if in.RequestID = cmp.Or(key, in.RequestID, rand.Text()); strings.HasPrefix(in.RequestID, keysOfAnswers) {
+	if in.RequestID = cmp.Or(key, in.RequestID, rand.Text()); strings.HasPrefix(in.RequestID, approval.Prefix) {
 		return errReservedKey
 	}
 	in.Origin, in.By = orchestrator.FromUser, string(to.actor)
@@ -120,7 +123,7 @@ func (s *server[S]) postResume(w http.ResponseWriter, r *http.Request, to target
 	res, err := s.bot.Resume(ctx, to.session, nil)
 	switch {
 	case errors.Is(err, orchestrator.ErrNothingToResume):
-		return empty(w)
+		return front.Empty(w)
 	case err != nil:
 		return err
 	}
@@ -140,14 +143,6 @@ func (s *server[S]) postUnpark(w http.ResponseWriter, r *http.Request, to target
 	return reply(w, map[string]bool{"unparked": unparked})
 }
 
-// empty writes 204.
-func empty(w http.ResponseWriter) error {
-	httpjson.AllowWrite(w)
-	httpjson.Guard(w.Header())
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
 func (s *server[S]) postAbandon(w http.ResponseWriter, r *http.Request, to target) error {
 	run, err := runOf(w, r)
 	if err != nil {
@@ -165,15 +160,20 @@ func (s *server[S]) postAbandon(w http.ResponseWriter, r *http.Request, to targe
 func (s *server[S]) deleteSession(w http.ResponseWriter, r *http.Request, to target) error {
 	ctx, cancel := s.finish(r)
 	defer cancel()
-	if err := s.bot.Delete(ctx, to.session); err != nil {
+	remove := s.bot.Delete
+	if s.Chat != nil {
+		remove = s.Chat.Delete
+	}
+	_, err := ask("Options.Chat", func() (struct{}, error) { return struct{}{}, remove(ctx, to.session) })
+	if err != nil {
 		return err
 	}
 	if s.Inbox != nil {
 		if err := s.Inbox.Remove(ctx, s.key(to.session), ""); err != nil {
-			return &storeError{err}
+			return &foreign.StoreError{Err: err}
 		}
 	}
-	return empty(w)
+	return front.Empty(w)
 }
 
 // finish returns the context of a call that is not to stop half-way because its client has gone.

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/models/scripted"
+	"github.com/holdfast-go/holdfast/serve"
 	"github.com/holdfast-go/holdfast/sqlite"
 	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/turnhttp/chatpage"
@@ -47,9 +48,9 @@ func main() {
 	http.Handle("GET /{$}", chatpage.Handler(&chatpage.Options{Title: "Shop", ClientTools: clientTools}))
 	http.Handle("/desk/sessions/", http.StripPrefix("/desk", agent.Handler(a, options{Authorize: answers})))
 	http.Handle("GET /desk/{$}", chatpage.Handler(&chatpage.Options{Title: "Desk", API: "/desk"}))
-	at, bots := append(os.Args, "localhost:8080")[1], []turnhttp.Bot{a.Bot()}
+	at, bots := append(os.Args, "localhost:8080")[1], []serve.Bot{a.Bot()}
 	log.Printf("http://%[1]s/#1 talks, and http://%[1]s/desk/#1 answers", at)
-	must(0, turnhttp.Serve(ctx, turnhttp.Service{Addr: at, Handler: http.DefaultServeMux, Bots: bots}))
+	must(0, serve.Run(ctx, serve.Service{Addr: at, Handler: http.DefaultServeMux, Bots: bots}))
 }
 
 func must[T any](v T, err error) T {

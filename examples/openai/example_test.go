@@ -2,17 +2,18 @@ package openai
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
 	"net/http/httptest"
-	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
-	"github.com/holdfast-go/holdfast/examples/refundbot/model/chatserver"
 	"github.com/holdfast-go/holdfast/oncehttp"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/orchestrator/orchestratortest"
@@ -31,6 +32,29 @@ func connect(url string) openai.Client {
 	return openai.NewClient(
 		option.WithBaseURL(url+"/v1"), option.WithAPIKey("sk-test"), option.WithMiddleware(recorder.Middleware),
 	)
+}
+
+// A server answers as OpenAI does: with a draft in one piece, or with a reply that is streamed. It counts what it is
+// asked, and fails the first so many times.
+type server struct{ asked, fails atomic.Int32 }
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.asked.Add(1)
+	var body struct{ Stream bool }
+	switch err := json.NewDecoder(r.Body).Decode(&body); {
+	case err != nil, s.fails.Add(-1) >= 0:
+		http.Error(w, `{"error":{"message":"out of order"}}`, http.StatusInternalServerError)
+	case body.Stream:
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, word := range []string{"Hello ", "to you."} {
+			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", word)
+		}
+		fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		const draft = `{"choices":[{"index":0,"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}]}`
+		fmt.Fprint(w, draft)
+	}
 }
 
 // drafting is a bot that asks the model twice: for a draft in one piece, and for a reply that is streamed.
@@ -88,18 +112,17 @@ func answered(ctx context.Context, client openai.Client, step string, n int) (St
 // The process dies when the model has streamed its reply and nothing of that is saved. The next process does not ask
 // the model again.
 func Example() {
-	server := new(chatserver.Server) // it counts what it is asked
+	server := new(server)
 	web := httptest.NewServer(server)
 	defer web.Close()
 	state, err := answered(context.Background(), connect(web.URL), "reply", 1)
 	if err != nil {
 		log.Fatal(err)
 	}
-	said, _, _ := strings.Cut(state.Reply, ". ")
-	fmt.Println(said)
-	fmt.Println("asked", len(server.Asked()), "times")
+	fmt.Println(state.Reply)
+	fmt.Println("asked", server.asked.Load(), "times")
 	// Output:
-	// I refund up to 100.00 at once
+	// Hello to you.
 	// asked 2 times
 }
 
@@ -112,15 +135,15 @@ func TestAskedOnce(t *testing.T) {
 	}{{"ledger.Record", 1}, {"draft", 1}, {"ledger.Record", 2}, {"reply", 1}, {"checkpoint.Append", 1}} {
 		t.Run(fmt.Sprint(c.step, c.n), func(t *testing.T) {
 			t.Parallel()
-			server := new(chatserver.Server)
-			server.Fail(chatserver.Fault{Status: 500})
+			server := new(server)
+			server.fails.Store(1)
 			web := httptest.NewServer(server)
 			t.Cleanup(web.Close)
 			state, err := answered(t.Context(), connect(web.URL), c.step, c.n)
 			if err != nil || state.Draft == "" || state.Reply == "" {
 				t.Errorf("%+v, %v", state, err)
 			}
-			if n := len(server.Asked()); n != 3 {
+			if n := server.asked.Load(); n != 3 {
 				t.Errorf("the model was asked %d times, want 3: a failure and two replies", n)
 			}
 		})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,52 +9,75 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/examples/refundbot/page"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
-	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
-// An app has the routes of the program beside those of its bots.
+// An app has the routes of the program beside those of its agents.
 type app struct {
-	stores   *setting.Stores
+	stores   *stores.Stores
 	payments *provider.Client
 	model    string
 	version  int // of the bot
 	people   *signer
 }
 
-// A forker starts a session from a turn of another.
-type forker interface {
-	Fork(ctx context.Context, from string, turn int, to string) error
-}
-
 // handler returns all routes. Pages of other origins may not send requests that change something.
-func (a *app) handler(bots forker, sessions, concierge http.Handler) http.Handler {
+func (a *app) handler(desk *agent.Agent[struct{}], refunds, concierge, cases http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/sessions/", sessions)
-	mux.Handle("GET /openapi.json", sessions)
-	mux.HandleFunc("DELETE /sessions/{id}", a.forget(sessions))
-	mux.Handle("/concierge/", http.StripPrefix("/concierge", concierge))
+	mux.Handle("/sessions/", refunds)
+	mux.Handle("GET /openapi.json", refunds)
+	mux.Handle("/concierge/sessions/", http.StripPrefix("/concierge", concierge))
+	mux.Handle("/desk/sessions/", http.StripPrefix("/desk", cases))
+	mux.Handle("/mine/", a.people.mine(mux))
+	mux.HandleFunc("DELETE /sessions/{id}", a.forget(desk, refunds))
 	mux.HandleFunc("GET /app/config", a.config)
 	mux.HandleFunc("GET /app/payments", payments(a.payments, a.people))
+	mux.HandleFunc("GET /app/waiting", a.waiting(desk))
 	mux.HandleFunc("GET /app/sessions/{id}/phases", a.phases)
-	mux.HandleFunc("POST /app/sessions/{id}/fork", a.fork(bots))
 	a.people.routes(mux)
-	mux.Handle("/", page.Handler())
+	mux.Handle("/", a.people.welcome(page.Handler()))
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// message reads the input of a turn. It takes no data: an approval comes from a question only.
-func message(r *http.Request) (in orchestrator.Input, err error) {
-	var body struct {
-		Message string `json:"message"`
+// A caseDoc is a refund that waits for the desk.
+type caseDoc struct {
+	Case    string    `json:"case"` // the session of the desk
+	Session string    `json:"session"`
+	Order   string    `json:"order"`
+	Cents   int       `json:"cents"`
+	Until   time.Time `json:"until"`
+}
+
+// waiting lists what waits for the desk; with ?session= that of one session.
+func (a *app) waiting(desk *agent.Agent[struct{}]) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		session := r.URL.Query().Get("session")
+		if !a.people.may(w, r, session, turnhttp.ActionRead) {
+			return
+		}
+		all := []caseDoc{}
+		for o, err := range desk.Waiting(r.Context(), "") {
+			if err != nil {
+				turnhttp.Problem(w, r, err)
+				return
+			}
+			in, doc := bot.Refund{}, caseDoc{Case: o.Session, Until: o.Pending[0].Until}
+			if json.Unmarshal(o.Pending[0].Call.Args, &in) != nil {
+				continue
+			}
+			doc.Session, doc.Order, doc.Cents = strings.TrimSuffix(o.Session, "/"+in.Order), in.Order, in.Cents
+			if session == "" || session == doc.Session {
+				all = append(all, doc)
+			}
+		}
+		answer(w, http.StatusOK, map[string]any{"waiting": all})
 	}
-	err = turnhttp.ReadJSON(r, &body)
-	return orchestrator.Input{Text: body.Message}, err
 }
 
 // A configDoc says what the program is.
@@ -72,7 +94,8 @@ type workerDoc struct {
 	State string `json:"state"`
 	// Owner begins the id of the process as an owner of sessions.
 	Owner string `json:"owner"`
-	Bot   int    `json:"bot"` // version
+	Bot   int    `json:"bot"`   // version
+	Turns bool   `json:"turns"` // requests go there
 }
 
 // ownerOf returns how the ids of a process begin.
@@ -82,7 +105,7 @@ func ownerOf(pid int) string {
 }
 
 func (a *app) config(w http.ResponseWriter, _ *http.Request) {
-	me := workerDoc{"this process", os.Getpid(), "running", ownerOf(os.Getpid()), a.version}
+	me := workerDoc{"this process", os.Getpid(), "running", ownerOf(os.Getpid()), a.version, true}
 	answer(w, http.StatusOK, configDoc{Stores: a.stores.Setting(), Model: a.model, Workers: []workerDoc{me}})
 }
 
@@ -124,7 +147,7 @@ func (a *app) phases(w http.ResponseWriter, r *http.Request) {
 	}
 	q := turnlog.Query{Orchestrator: bot.Name, Session: r.PathValue("id")}
 	var runs []string
-	for turn, err := range a.stores.TurnLog().Turns(r.Context(), q) {
+	for turn, err := range a.stores.TurnLog.(turnlog.Lister).Turns(r.Context(), q) {
 		if err != nil {
 			turnhttp.Problem(w, r, err)
 			return
@@ -133,7 +156,7 @@ func (a *app) phases(w http.ResponseWriter, r *http.Request) {
 	}
 	all := []phaseDoc{}
 	for _, run := range runs[max(0, len(runs)-shownRuns):] {
-		entries, err := a.stores.TurnLog().Restore(r.Context(), run)
+		entries, err := a.stores.TurnLog.Restore(r.Context(), run)
 		if err != nil {
 			turnhttp.Problem(w, r, err)
 			return
@@ -146,46 +169,25 @@ func (a *app) phases(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"phases": all})
 }
 
-// fork starts a session from a turn of another, with its conversation.
-func (a *app) fork(bots forker) http.HandlerFunc {
+// forget takes back what a session has asked the desk, and deletes the session. If that fails, the client deletes once
+// more.
+func (a *app) forget(desk *agent.Agent[struct{}], sessions http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		from := r.PathValue("id")
-		if !a.people.may(w, r, from, turnhttp.ActionBranch) {
+		session := r.PathValue("id")
+		if !a.people.may(w, r, session, turnhttp.ActionDelete) {
 			return
 		}
-		var to struct {
-			Turn int    `json:"turn"`
-			To   string `json:"to"`
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
-		if err := turnhttp.ReadJSON(r, &to); err != nil {
-			turnhttp.Problem(w, r, err)
-			return
-		}
-		if !a.people.may(w, r, to.To, turnhttp.ActionBranch) {
-			return
-		}
-		err := bots.Fork(r.Context(), from, to.Turn, to.To)
-		if err == nil {
-			err = a.stores.Messages().Fork(r.Context(), from, to.Turn, to.To)
-		}
-		if err != nil {
-			turnhttp.Problem(w, r, err)
-			return
-		}
-		answer(w, http.StatusCreated, map[string]string{"session": to.To})
-	}
-}
-
-// forget deletes the conversation of a session, and then the session. If that fails, the client deletes once more.
-func (a *app) forget(sessions http.Handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !a.people.may(w, r, r.PathValue("id"), turnhttp.ActionDelete) {
-			return
-		}
-		if err := a.stores.Messages().Delete(r.Context(), r.PathValue("id")); err != nil {
-			turnhttp.Problem(w, r, err)
-			return
+		for o, err := range desk.Waiting(r.Context(), bot.CaseOf(session, "")) {
+			if err == nil && !strings.HasPrefix(o.Session, bot.CaseOf(session, "")) {
+				break
+			}
+			if err == nil {
+				err = desk.Delete(r.Context(), o.Session)
+			}
+			if err != nil {
+				turnhttp.Problem(w, r, err)
+				return
+			}
 		}
 		sessions.ServeHTTP(w, r)
 	}

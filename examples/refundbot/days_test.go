@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
@@ -29,7 +29,7 @@ func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Durable: true})
 	pays := refundtest.StartProvider(t)
-	client := service(t, setting.Config{Dir: t.TempDir(), DatabaseURL: server.URL}, pays).client()
+	client := service(t, stores.Config{Dir: t.TempDir(), DatabaseURL: server.URL}, pays).client()
 	client.say(t, "ada", "1", "Hello")
 	server.Kill()
 	client.refused(t, "eve", "1", "I want a refund for A-1007")

@@ -198,9 +198,11 @@ func (d *demo) handler() http.Handler {
 	client := provider.NewClient(d.provider.URL, 0)
 	mux := http.NewServeMux()
 	mux.Handle("/", d.proxy())
-	site := page.Handler()
-	mux.Handle("GET /{$}", site) // the page comes although no worker lives
-	mux.Handle("GET /page/", site)
+	site := d.config.people.welcome(page.Handler())
+	for _, path := range []string{"/{$}", "/concierge/{$}", "/desk/", "/page/"} { // pages come although no worker lives
+		mux.Handle("GET "+path, site)
+	}
+	mux.Handle("GET /desk/sessions/", d.proxy())
 	mux.HandleFunc("GET /app/config", d.describe)
 	mux.HandleFunc("GET /app/payments", payments(client, d.config.people))
 	d.config.people.routes(mux) // people sign in although no worker lives
@@ -212,8 +214,13 @@ func (d *demo) handler() http.Handler {
 
 func (d *demo) describe(w http.ResponseWriter, _ *http.Request) {
 	doc := configDoc{Demo: true, Stores: d.config.stores.Setting(), Model: d.model}
+	d.mu.Lock()
+	current := d.workers[d.current]
+	d.mu.Unlock()
 	for _, one := range d.workers {
-		doc.Workers = append(doc.Workers, one.doc())
+		shown := one.doc()
+		shown.Turns = one == current
+		doc.Workers = append(doc.Workers, shown)
 	}
 	answer(w, http.StatusOK, doc)
 }

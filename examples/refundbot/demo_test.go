@@ -14,14 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 )
 
 // demonstration starts the demonstration.
 func demonstration(t *testing.T, args ...string) *process {
 	t.Helper()
 	args = append([]string{"-addr", "127.0.0.1:0", "-data", t.TempDir(), "-pace", "300ms"}, args...)
-	return start(t, environment(setting.Config{}), args...)
+	return start(t, environment(stores.Config{}), args...)
 }
 
 func (c client) describe(t *testing.T) (doc configDoc) {
@@ -51,6 +52,12 @@ func (c client) awaitWorkers(t *testing.T, states ...string) []workerDoc {
 	}
 }
 
+// provider sets how the payment provider behaves.
+func (c client) provider(t *testing.T, mode provider.Mode) {
+	t.Helper()
+	c.must(t, http.StatusOK, http.MethodPost, "/app/provider", "", map[string]provider.Mode{"mode": mode}, nil)
+}
+
 func (c client) press(t *testing.T, worker, button string) {
 	t.Helper()
 	c.must(t, http.StatusOK, http.MethodPost, "/app/workers/"+worker, "", map[string]string{"do": button}, nil)
@@ -65,6 +72,7 @@ func TestDemo(t *testing.T) {
 			c := p.client()
 			before := c.awaitWorkers(t, running, running)
 			order := fmt.Sprintf("B-%d", 500+i)
+			c.provider(t, provider.Timeout) // the payment does not end
 			said := make(chan error, 1)
 			go func() {
 				turn, err := c.insist(t.Context(), "ada", "key", "I want a refund for "+order)
@@ -74,8 +82,9 @@ func TestDemo(t *testing.T) {
 				said <- err
 			}()
 			awaitOwner(t.Context(), t, p, "ada", before[0].PID)
-			awaitBeats(t.Context(), t, p, "ada")
+			awaitBeats(t.Context(), t, p.client(), "ada")
 			c.press(t, "a", button)
+			c.provider(t, provider.OK)
 			began := time.Now()
 			awaitOwner(t.Context(), t, p, "ada", before[1].PID)
 			t.Logf("after %s another process has the turn within %v", button, time.Since(began))
@@ -108,11 +117,12 @@ func TestDemoLosesNothing(t *testing.T) {
 	t.Parallel()
 	for i, end := range []string{"kill", "drain", "stop", "SIGTERM"} {
 		t.Run(end, func(t *testing.T) {
-			p := demonstration(t, "-pace", "1s")
+			p := demonstration(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			c := p.client()
 			before := c.awaitWorkers(t, running, running)
+			c.provider(t, provider.Timeout)
 			var clients sync.WaitGroup
 			for j := range 3 {
 				clients.Go(func() {
@@ -128,7 +138,7 @@ func TestDemoLosesNothing(t *testing.T) {
 			for j := range 3 {
 				awaitOwner(ctx, t, p, fmt.Sprintf("s-%d", j), before[0].PID)
 			}
-			awaitBeats(ctx, t, p, "s-0")
+			awaitBeats(ctx, t, p.client(), "s-0")
 			if end == "SIGTERM" {
 				if err := syscall.Kill(before[0].PID, syscall.SIGTERM); err != nil {
 					t.Fatal(err)
@@ -136,6 +146,7 @@ func TestDemoLosesNothing(t *testing.T) {
 			} else {
 				c.press(t, "a", end)
 			}
+			c.provider(t, provider.OK)
 			clients.Wait()
 			var paid struct{ Count int }
 			c.must(t, http.StatusOK, http.MethodGet, "/app/payments", "", nil, &paid)
@@ -154,14 +165,16 @@ func TestDemoFenced(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	before := c.awaitWorkers(t, running, running)
+	c.provider(t, provider.Timeout)
 	said := make(chan error, 1)
 	go func() {
 		_, err := c.insist(ctx, "ada", "key", "I want a refund for B-700")
 		said <- err
 	}()
 	awaitOwner(ctx, t, p, "ada", before[0].PID)
-	awaitBeats(ctx, t, p, "ada")
+	awaitBeats(ctx, t, p.client(), "ada")
 	c.press(t, "a", "stop")
+	c.provider(t, provider.OK)
 	if err := <-said; err != nil {
 		t.Fatal(err)
 	}
@@ -245,14 +258,14 @@ func zombie(pid int) bool {
 func TestTour(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
-	env := append(environment(setting.Config{}), "TMPDIR="+temp)
+	env := append(environment(stores.Config{}), "TMPDIR="+temp)
 	p, first := launch(t, env, "-tour", "-pace", "300ms")
 	if status := p.status(); status != 0 || p.stderr.String() != "" {
 		t.Errorf("status %d\n%s", status, p.stderr)
 	}
 	said := first + p.stdout.String()
 	for _, want := range []string{
-		`^Two processes serve one bot`, `(?m)kill -9 between two iterations\.$`, `(?m)between the end of the work and the settle\.$`,
+		`^Two processes serve one bot`, `(?m)kill -9 before it pays\.$`, `(?m)in the middle of the reply\.$`,
 		`(?m)^The turn is settled: "Thank you`, `(?m)^Order A-1007 was paid 1 time\.\n\z`,
 	} {
 		if !regexp.MustCompile(want).MatchString(said) {

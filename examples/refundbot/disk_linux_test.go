@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 )
 
 // The disk of the SQLite file is full for a while. Clients are told so, nothing that was acknowledged is lost, and the
@@ -29,7 +29,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	})
 	pays := refundtest.StartProvider(t)
-	client := service(t, setting.Config{Dir: dir}, pays).client()
+	client := service(t, stores.Config{Dir: dir}, pays).client()
 	client.say(t, "ada", "1", "Hello")
 	ballast := filepath.Join(dir, "ballast")
 	fill(t, ballast)

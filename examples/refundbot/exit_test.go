@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 )
 
 // What keeps the program from starting is one clear line, and a status.
@@ -44,7 +44,7 @@ func TestExit(t *testing.T) {
 		"port taken":          {args: []string{"-addr", taken.Addr().String()}, status: 1, says: "address already in use"},
 		"no database":         {dir: noDatabase, status: 1, says: "file is not a database"},
 		"newer stores":        {dir: newerStores, status: 1, says: "newer than this program"},
-		"newer application":   {dir: newerApplication, status: 1, says: "newer than this program"},
+		"newer application":   {args: []string{"-migrations=app"}, dir: newerApplication, status: 1, says: "newer than this program"},
 		"behind":              {args: []string{"-migrate=false"}, status: 1, says: "the schema is behind"},
 		"folder is no folder": {args: []string{"-data", os.Args[0]}, status: 1, says: "not a directory"},
 		"demo for all":        {args: []string{"-demo", "-addr", "0.0.0.0:0"}, status: 1, says: "loopback only"},
@@ -58,7 +58,7 @@ func TestExit(t *testing.T) {
 				tt.dir(t, dir)
 			}
 			args := append([]string{"-demo=false", "-addr", "127.0.0.1:0", "-data", dir}, tt.args...)
-			p, line := launch(t, environment(setting.Config{}, tt.env...), args...)
+			p, line := launch(t, environment(stores.Config{}, tt.env...), args...)
 			if line != "" {
 				t.Fatalf("it serves: %s", line)
 			}
@@ -105,7 +105,7 @@ func newerApplication(t *testing.T, dir string) {
 // newer makes a database of which a later program has written that it was there.
 func newer(t *testing.T, dir, table string) {
 	t.Helper()
-	refundtest.Open(t, setting.Config{Dir: dir})
+	refundtest.Open(t, stores.Config{Dir: dir, Own: table == "goose_db_version"})
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "refundbot.db")+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
@@ -120,17 +120,17 @@ func newer(t *testing.T, dir, table string) {
 // After a rollback -newer lets the program serve, on tables that a later version has changed.
 func TestNewerIsChosen(t *testing.T) {
 	t.Parallel()
-	for migrate, prepare := range map[string]func(*testing.T, string){"false": newerStores, "true": newerApplication} {
+	for set, prepare := range map[string]func(*testing.T, string){"": newerStores, "app": newerApplication} {
 		dir := t.TempDir()
 		prepare(t, dir)
-		p := start(t, environment(setting.Config{}),
-			"-demo=false", "-addr", "127.0.0.1:0", "-data", dir, "-newer", "-migrate="+migrate)
+		p := start(t, environment(stores.Config{}),
+			"-demo=false", "-addr", "127.0.0.1:0", "-data", dir, "-newer", "-migrate=false", "-migrations="+set)
 		p.client().say(t, "ada", "1", "Hello")
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		if status := p.status(); status != 0 || !strings.Contains(p.stderr.String(), "newer than this program") {
-			t.Errorf("-migrate=%s: status %d: %s", migrate, status, p.stderr)
+			t.Errorf("-migrations=%s: status %d: %s", set, status, p.stderr)
 		}
 	}
 }
@@ -139,12 +139,12 @@ func TestNewerIsChosen(t *testing.T) {
 func TestExitDatabaseDown(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	env := environment(setting.Config{}, "DATABASE_URL=postgres://bot@127.0.0.1:1/app")
+	env := environment(stores.Config{}, "DATABASE_URL=postgres://bot@127.0.0.1:1/app")
 	p, line := launch(t, env, "-addr", "127.0.0.1:0", "-data", t.TempDir())
 	if took := time.Since(began); line != "" || p.status() != 1 || took < 7*time.Second || took > 30*time.Second {
 		t.Errorf("after %v: %q, status %d", took, line, p.status())
 	}
-	const want = `refundbot: turnhttp: prepare: database "app" at 127.0.0.1:1 cannot be reached: connect: connection refused`
+	const want = `refundbot: serve: prepare: database "app" at 127.0.0.1:1 cannot be reached: connect: connection refused`
 	wantLine(t, p.stderr.String(), want+"\n")
 }
 
@@ -160,7 +160,7 @@ func TestExitReadOnly(t *testing.T) {
 		asNobody(t, dir)
 		return
 	}
-	p, line := launch(t, environment(setting.Config{}), "-demo=false", "-addr", "127.0.0.1:0", "-data", dir)
+	p, line := launch(t, environment(stores.Config{}), "-demo=false", "-addr", "127.0.0.1:0", "-data", dir)
 	if line != "" || p.status() != 1 {
 		t.Errorf("%q, status %d", line, p.status())
 	}
@@ -169,7 +169,7 @@ func TestExitReadOnly(t *testing.T) {
 
 // With -migrations=app the application's own set has the tables, and what was stored stays.
 func TestMigrationsOfTheApplication(t *testing.T) {
-	everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
+	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
 		for _, set := range []string{"-migrations=app", "-migrations=", "-migrations=app"} {
 			p := service(t, c, pays, set)
 			p.client().say(t, "ada", "key-"+set, "Hello")
@@ -193,25 +193,27 @@ func TestMigrationsOfTheApplication(t *testing.T) {
 func TestStart(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	dir, env := t.TempDir(), environment(setting.Config{}, keyEnv+"=", wordEnv+"=")
+	dir, env := t.TempDir(), environment(stores.Config{}, keyEnv+"=", wordEnv+"=")
 	p := start(t, env, "-demo=false", "-addr", "127.0.0.1:0", "-data", dir)
 	t.Logf("ready after %v", time.Since(began))
 	if !regexp.MustCompile(`^http://127\.0\.0\.1:\d+$`).MatchString(p.url) {
 		t.Errorf("it says that it is at %q", p.url)
 	}
-	const says = "the desk signs in with the word "
+	const says = " and signs in with the word "
 	for !strings.HasSuffix(p.stdout.String(), "\n") {
 		if err := pause(t.Context(), 10*time.Millisecond); err != nil {
 			t.Fatalf("it says %q, want the word", p.stdout)
 		}
 	}
-	word, ok := strings.CutPrefix(strings.TrimSpace(p.stdout.String()), says)
-	if !ok || len(word) < 20 {
+	at, word, ok := strings.Cut(strings.TrimSpace(p.stdout.String()), says)
+	if !ok || at != "the desk is at "+p.url+"/desk/" || len(word) < 20 {
 		t.Errorf("it says %q", p.stdout)
 	}
 	p.client().must(t, 401, "GET", "/app/me", "", nil, nil) // signed with another key
 	client, _ := p.client().signIn(t, "ann", roleDesk, word)
-	for _, path := range []string{"/", "/healthz", "/readyz", "/openapi.json", "/app/config", "/app/payments"} {
+	for _, path := range []string{
+		"/", "/desk/", "/concierge/", "/healthz", "/readyz", "/openapi.json", "/app/config", "/app/payments", "/app/waiting",
+	} {
 		client.must(t, 200, "GET", path, "", nil, nil)
 	}
 	said := client.say(t, "ada", "1", "I want a refund for A-1007")

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 )
 
 // asNobody starts the program as a user who may not write to the folder. Root may write everywhere.
@@ -31,7 +31,7 @@ func asNobody(t *testing.T, dir string) {
 	}
 	const nobody = 65534
 	cmd := exec.CommandContext(t.Context(), program, "-demo=false", "-addr", "127.0.0.1:0", "-data", dir)
-	cmd.Dir, cmd.Env = "/", environment(setting.Config{})
+	cmd.Dir, cmd.Env = "/", environment(stores.Config{})
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, _ := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "permission denied") {

@@ -8,14 +8,15 @@
 //
 // The environment:
 //
-//	DATABASE_URL    a PostgreSQL, which then has everything
-//	REDIS_URL       a Redis beside it, which then has the runs, the streams and the locks;
-//	                REDIS_PREFIX begins its keys
-//	OPENAI_API_KEY  a real model; also OPENAI_BASE_URL and OPENAI_MODEL
-//	PROVIDER_URL    the payment provider; without it the process starts one for itself
-//	REFUNDBOT_DESK  the word with which the desk signs in; without it the process makes one, and prints it
-//	REFUNDBOT_KEY   signs the cookies, at least 16 bytes, the same for all processes of a service; without it
-//	                nobody is signed in any more when the process has ended
+//	DATABASE_URL       a PostgreSQL, which then has everything
+//	REDIS_URL          a Redis beside it, which then has the runs, the streams and the locks;
+//	                   REDIS_PREFIX begins its keys
+//	OPENAI_API_KEY     a real model; also OPENAI_BASE_URL and OPENAI_MODEL
+//	ANTHROPIC_API_KEY  another one; also ANTHROPIC_BASE_URL and ANTHROPIC_MODEL
+//	PROVIDER_URL       the payment provider; without it the process starts one for itself
+//	REFUNDBOT_DESK     the word with which the desk signs in; without it the process makes one, and prints it
+//	REFUNDBOT_KEY      signs the cookies, at least 16 bytes, the same for all processes of a service; without it
+//	                   nobody is signed in any more when the process has ended
 package main
 
 import (
@@ -34,14 +35,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/loopback"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/models"
+	"github.com/holdfast-go/holdfast/models/anthropic"
+	"github.com/holdfast-go/holdfast/models/openai"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/serve"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
@@ -55,7 +59,7 @@ type config struct {
 	pace    time.Duration
 	ttl     time.Duration
 	logs    slog.Level
-	stores  setting.Config
+	stores  stores.Config
 	// demo and tour say that this process is no service: see demo.go and tour.go.
 	demo, tour bool
 
@@ -87,7 +91,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		fmt.Fprintln(stderr, "refundbot:", err)
 		return exitFailed
 	}
-	what := serve
+	what := runOne
 	switch {
 	case c.tour:
 		what = tour
@@ -151,12 +155,13 @@ const (
 	wordEnv = "REFUNDBOT_DESK"
 )
 
-// announce prints where the program is, and then the word of the desk if it was made up.
+// announce prints where the program is, and then where the desk is, with its word if it was made up.
 func (c config) announce(stdout io.Writer, url string) error {
-	text := fmt.Sprintf("refundbot is at %s\n", url)
+	text := fmt.Sprintf("refundbot is at %[1]s\nthe desk is at %[1]s/desk/", url)
 	if c.env(wordEnv) == "" {
-		text += fmt.Sprintf("the desk signs in with the word %s\n", c.people.word)
+		text += " and signs in with the word " + c.people.word
 	}
+	text += "\n"
 	_, err := io.WriteString(stdout, text)
 	return err
 }
@@ -165,7 +170,7 @@ func (c config) announce(stdout io.Writer, url string) error {
 var errConfig = errors.New("bad configuration")
 
 // open opens the stores. A server that is down is no error yet.
-func (c config) open() (*setting.Stores, error) {
+func (c config) open() (*stores.Stores, error) {
 	if c.stores.DatabaseURL == "" && c.stores.RedisURL != "" {
 		return nil, fmt.Errorf("%w: REDIS_URL needs DATABASE_URL", errConfig)
 	}
@@ -176,8 +181,8 @@ func (c config) open() (*setting.Stores, error) {
 	return all, err
 }
 
-// serve is one process of a service.
-func serve(ctx context.Context, c config, stdout io.Writer) error {
+// runOne is one process of a service.
+func runOne(ctx context.Context, c config, stdout io.Writer) error {
 	m, name, err := c.model()
 	if err != nil {
 		return err
@@ -195,52 +200,54 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 		return errors.Join(err, all.Close(), listener.Close())
 	}
 	options := bot.Options{
-		Model: m, Payments: payments, Shop: bot.DemoShop{}, Messages: all.Messages(), Pace: c.pace, ApprovalTTL: c.ttl,
+		Model: paced(m, c.pace), Payments: payments, Shop: bot.DemoShop{}, ApprovalTTL: c.ttl, Bind: true,
 	}
 	a := &app{stores: all, payments: payments, model: name, version: c.version, people: c.people}
-	service := turnhttp.Service{
+	service := serve.Service{
 		Listener: listener,
 		Prepare:  func(ctx context.Context) error { return all.Prepare(ctx, c.migrate) },
-		Timeouts: turnhttp.Timeouts{Drain: c.drain, Grace: c.grace},
-		Drain:    &bootdrain.Options{Sweep: all.Sweep},
+		Timeouts: serve.Timeouts{Drain: c.drain, Grace: c.grace},
+		Sweeps:   []func(context.Context, int) (int, error){all.Sweep},
 		Background: []func(context.Context) error{func(context.Context) error {
 			return c.announce(stdout, "http://"+listener.Addr().String())
 		}},
 		Close: func() error { return errors.Join(stop(), all.Close()) },
 	}
 	if c.version == 2 {
-		return serveBot(ctx, a, service, options, bot.Definition2(options), bot.At2)
+		b, err := bot.New2(options, all.Stores, &all.Options)
+		return serveBot(ctx, a, service, b, err)
 	}
-	return serveBot(ctx, a, service, options, bot.Definition(options), bot.At)
+	b, err := bot.New(options, all.Stores, &all.Options)
+	return serveBot(ctx, a, service, b, err)
 }
 
-// serveBot serves one version of the bot, and a concierge in front of it.
-func serveBot[S any](
-	ctx context.Context, a *app, service turnhttp.Service, o bot.Options, d orchestrator.Definition[S],
-	at func(*S) *bot.State,
-) error {
-	settings := a.stores.Options
-	bot.Configure(&settings, o)
-	refunds, err := orchestrator.New(d, a.stores.Checkpoints(), &settings)
+// serveBot serves the agents of one version.
+func serveBot[C any](ctx context.Context, a *app, service serve.Service, b *bot.Bot[C], err error) error {
 	if err != nil {
 		return errors.Join(err, service.Listener.Close(), service.Close())
 	}
-	tool := bot.AsTool(refunds, func(s *S) string { return at(s).Reply }, true)
-	front := bot.Concierge("concierge", o.Model, tool)
-	concierge, err := orchestrator.New(front, a.stores.Checkpoints(), &a.stores.Options)
-	if err != nil {
-		return errors.Join(err, service.Listener.Close(), service.Close())
-	}
-	routes := sessions(a, at)
-	service.Bots = []turnhttp.Bot{concierge, refunds} // the one that calls the other comes first
-	service.Handler = a.handler(refunds, turnhttp.Handler(refunds, routes), conciergeSessions(a, concierge))
+	may := a.people.authorize
+	talk := turnhttp.Options[agent.State[C]]{Authorize: may, Reply: b.ReplyOf, OnError: logError}
+	refunds := agent.Handler(b.Refunds, talk)
+	concierge := agent.Handler(b.Concierge, turnhttp.Options[agent.State[struct{}]]{Authorize: may, OnError: logError})
+	desk := turnhttp.Options[agent.State[struct{}]]{Authorize: a.people.deskOnly, OnError: logError}
+	// One that calls another comes first.
+	service.Bots = []serve.Bot{b.Concierge.Bot(), b.Refunds.Bot(), b.Desk.Bot()}
+	service.Handler = a.handler(b.Desk, refunds, concierge, agent.Handler(b.Desk, desk))
 	if loopback.Named(service.Listener.Addr().String()) {
 		service.Handler = loopback.Only(service.Handler)
 	}
-	service.Background = append(service.Background, func(ctx context.Context) error {
-		return turnhttp.Answers(ctx, refunds, routes) // those whose process has died
-	})
-	return turnhttp.Serve(ctx, service)
+	service.Background = append(service.Background,
+		func(ctx context.Context) error { return agent.Answers(ctx, b.Desk, desk) }, // those whose process has died
+		func(ctx context.Context) error { // customers hear soon that nobody has agreed in time
+			for pause(ctx, time.Second) == nil {
+				if _, err := b.Desk.Expire(ctx, 0); err != nil && ctx.Err() == nil {
+					slog.WarnContext(ctx, "approvals cannot expire", "err", err)
+				}
+			}
+			return nil
+		})
+	return serve.Run(ctx, service)
 }
 
 // payments returns a client of the payment provider, and what ends the provider if this process has started it.
@@ -256,39 +263,46 @@ func (c config) payments(ctx context.Context) (client *provider.Client, stop fun
 }
 
 // model returns the model, and its name.
-func (c config) model() (model.Model, string, error) {
-	real, err := model.FromEnv(c.env)
+func (c config) model() (m agent.Model, name string, err error) {
 	switch {
-	case err != nil:
+	case c.env("OPENAI_API_KEY") != "":
+		name = cmp.Or(c.env("OPENAI_MODEL"), "gpt-5-mini")
+		m, err = openai.New(name, nil)
+	case c.env("ANTHROPIC_API_KEY") != "":
+		name = cmp.Or(c.env("ANTHROPIC_MODEL"), "claude-sonnet-4-5")
+		m, err = anthropic.New(name, nil)
+	default:
+		m, name = &model.Scripted{Pause: min(c.pace/10, 60*time.Millisecond)}, "scripted"
+	}
+	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", errConfig, err)
-	case real != nil:
-		return real, "openai", nil
 	}
-	return &model.Scripted{Pause: min(c.pace/10, 60*time.Millisecond)}, "scripted", nil
+	return keyed{m}, name, nil
 }
 
-// sessions says what clients of the bot may do and see.
-func sessions[S any](a *app, at func(*S) *bot.State) turnhttp.Options[S] {
-	return turnhttp.Options[S]{
-		Authorize: a.people.authorize,
-		Reply:     func(r *orchestrator.Result[S]) any { return bot.ReplyOf(r.Input, at(&r.State)) },
-		Input:     message,
-		Questions: func(s *S) []turnhttp.Question { return bot.Questions(at(s)) },
-		Answer:    bot.Answer,
-		Inbox:     a.stores.Inbox(),
-		Ledger:    a.stores.Ledger(),
-		OnError:   logError,
+// A keyed model logs that its key is refused. The text of such an error names the variable, and repeats nothing that
+// was said; the agent logs no text.
+type keyed struct{ agent.Model }
+
+// Reply implements agent.Model.
+func (m keyed) Reply(ctx context.Context, r agent.Request, token func(string)) (agent.Reply, error) {
+	reply, err := m.Model.Reply(ctx, r, token)
+	if e, ok := errors.AsType[*models.Error](err); ok && e.Status == http.StatusUnauthorized {
+		slog.ErrorContext(ctx, e.Error())
 	}
+	return reply, err
 }
 
-func conciergeSessions(a *app, o *orchestrator.Orchestrator[bot.ConciergeState]) http.Handler {
-	return turnhttp.Handler(o, turnhttp.Options[bot.ConciergeState]{
-		Authorize: a.people.authorize,
-		Reply: func(r *orchestrator.Result[bot.ConciergeState]) any {
-			return map[string]string{"input": r.Input.Text, "text": r.State.Reply, "asked": r.State.Asked}
-		},
-		Input:   message,
-		OnError: logError,
+// paced returns a model that waits before each reply.
+func paced(m agent.Model, pace time.Duration) agent.Model {
+	if pace <= 0 {
+		return m
+	}
+	return agent.ModelFunc(func(ctx context.Context, r agent.Request, token func(string)) (agent.Reply, error) {
+		if err := pause(ctx, pace); err != nil {
+			return agent.Reply{}, err
+		}
+		return m.Reply(ctx, r, token)
 	})
 }
 

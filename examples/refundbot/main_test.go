@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,7 +18,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
@@ -65,7 +66,7 @@ func (b *syncBuffer) String() string {
 var people = &signer{[]byte("the key of the tests"), "open sesame"}
 
 // environment is that of a program on the stores of c.
-func environment(c setting.Config, more ...string) []string {
+func environment(c stores.Config, more ...string) []string {
 	env := []string{
 		asProgram + "=1", keyEnv + "=" + string(people.key), wordEnv + "=" + people.word,
 		"HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
@@ -127,7 +128,7 @@ func launch(t *testing.T, env []string, args ...string) (p *process, line string
 }
 
 // service starts one process of a service.
-func service(t *testing.T, c setting.Config, pays refundtest.Provider, args ...string) *process {
+func service(t *testing.T, c stores.Config, pays refundtest.Provider, args ...string) *process {
 	t.Helper()
 	args = append([]string{"-demo=false", "-addr", "127.0.0.1:0", "-data", c.Dir}, args...)
 	return start(t, environment(c, "PROVIDER_URL="+pays.URL), args...)
@@ -150,8 +151,8 @@ type turn struct {
 	Run      string
 	Replayed bool
 	Reply    struct {
-		Input, Text, Category, Order, Receipt string
-		InDoubt, Waiting                      bool
+		Input, Text, Status, Order, Receipt string
+		Waiting                             bool
 	}
 }
 
@@ -279,6 +280,7 @@ type standing struct {
 	}
 	Run   *struct{ Status string }
 	Turns []turn
+	More  bool
 }
 
 func (c client) standing(ctx context.Context, session string) (now standing, err error) {
@@ -286,21 +288,44 @@ func (c client) standing(ctx context.Context, session string) (now standing, err
 	return now, err
 }
 
-// question returns the first open question.
-func (c client) question(t *testing.T, session string) (id, sum string) {
+// question returns where the first refund of a session waits for the desk, and what the answer has to say; "" if none
+// does.
+func (c client) question(t *testing.T, session string) (path, sum string) {
 	t.Helper()
+	var all struct{ Waiting []caseDoc }
+	c.must(t, http.StatusOK, http.MethodGet, "/app/waiting?session="+session, "", nil, &all)
+	if len(all.Waiting) == 0 {
+		return "", ""
+	}
+	path = "/desk/sessions/" + url.PathEscape(all.Waiting[0].Case) + "/questions"
 	var open struct {
 		Questions []struct{ ID, Sum string }
 	}
-	c.must(t, http.StatusOK, http.MethodGet, "/sessions/"+session+"/questions", "", nil, &open)
+	c.must(t, http.StatusOK, http.MethodGet, path, "", nil, &open)
 	if len(open.Questions) == 0 {
-		return "", ""
+		t.Fatalf("%+v waits, and asks nothing", all.Waiting[0])
 	}
-	return open.Questions[0].ID, open.Questions[0].Sum
+	return path + "/" + open.Questions[0].ID, open.Questions[0].Sum
+}
+
+// told waits until the newest turn of a session says something.
+func (c client) told(t *testing.T, session, what string) (said turn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		now, err := c.standing(ctx, session)
+		if err == nil && len(now.Turns) > 0 && strings.Contains(now.Turns[0].Reply.Text, what) {
+			return now.Turns[0]
+		}
+		if pause(ctx, 50*time.Millisecond) != nil {
+			t.Fatalf("%s has %+v, %v, want %q", session, now, err, what)
+		}
+	}
 }
 
 // everywhere runs a test in each setting.
-func everywhere(t *testing.T, test func(t *testing.T, c setting.Config, pays refundtest.Provider)) {
+func everywhere(t *testing.T, test func(t *testing.T, c stores.Config, pays refundtest.Provider)) {
 	t.Helper()
 	t.Parallel()
 	for _, setting := range refundtest.Settings {
@@ -314,6 +339,8 @@ func everywhere(t *testing.T, test func(t *testing.T, c setting.Config, pays ref
 // awaitOwner waits until a process owns the session, or has settled its turn.
 func awaitOwner(ctx context.Context, t *testing.T, ask *process, session string, pid int) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for {
 		now, err := ask.client().standing(ctx, session)
 		if err == nil && (now.Turn >= 0 || now.Run != nil && strings.HasPrefix(now.Owner.ID, ownerOf(pid))) {
@@ -327,10 +354,12 @@ func awaitOwner(ctx context.Context, t *testing.T, ask *process, session string,
 }
 
 // awaitBeats waits until the owner of the session has said that it lives.
-func awaitBeats(ctx context.Context, t *testing.T, ask *process, session string) {
+func awaitBeats(ctx context.Context, t *testing.T, ask client, session string) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for {
-		now, err := ask.client().standing(ctx, session)
+		now, err := ask.standing(ctx, session)
 		if err == nil && now.Owner.Beats > 0 {
 			return
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/internal/test/browser"
 )
 
@@ -60,9 +59,8 @@ func TestScreenshots(t *testing.T) {
 }
 
 func takePictures(t *testing.T) {
-	b := browser.Start(t)
-	d := openDesk(t, b, startDemo(t))
-	take := func(state string) {
+	b, p := browser.Start(t), startDemo(t)
+	take := func(d *tab, state string) {
 		for _, dark := range []bool{false, true} {
 			theme := map[bool]string{false: "light", true: "dark"}[dark]
 			d.Emulate(browser.Taste{Dark: dark, ReducedMotion: true})
@@ -72,21 +70,17 @@ func takePictures(t *testing.T) {
 			}
 		}
 	}
-	d.both()
-	d.say("Refund order A-1007, please.")
-	d.settled(1)
-	d.provider(provider.Slow)
-	d.say("Please refund order A-1013 as well.")
-	worker := d.refunding()
-	d.Click(id("worker-kill") + `[data-worker="` + worker + `"]`)
-	d.WaitFor("the words of the other worker", fmt.Sprintf(
-		`(%s) !== %q && document.querySelector(".words:not(.thinking)").innerText.length > 50`, working, worker))
-	take("takeover")
-	d.provider(provider.OK)
-	d.settled(2)
-	d.say("I want my money back for A-1042.")
-	d.settled(3)
-	d.WaitFor("the question", fmt.Sprintf("document.querySelector(%q)", id("approval-yes")))
-	d.both()
-	take("approval")
+	office, chat := openDesk(t, b, p, "ann", "/desk/"), openChat(t, b, p)
+	chat.say("Refund order A-1007, please.")
+	chat.settled(1)
+	worker, _ := press(office, chat, "kill", "A-1013")
+	chat.WaitFor("the words of the other worker", fmt.Sprintf(`(%s).length > 50`, lastWords))
+	take(chat, "takeover")
+	chat.settled(2)
+	t.Logf("killed %s", worker)
+	chat.say("I want my money back for A-1042.")
+	chat.caseOf("A-1042")
+	office.WaitFor("the question", there("case"))
+	office.WaitFor("both workers", `document.querySelectorAll(".worker.running").length === 2`)
+	take(office, "approval")
 }

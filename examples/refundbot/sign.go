@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -56,8 +57,8 @@ func (s *signer) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /app/me", s.me)
 }
 
-// signIn takes a name and a role. The desk needs the word. The name of a customer is completed here, because customers
-// show nothing that proves who they are: nobody can choose the name of another customer, nor one of the desk.
+// signIn takes a name and a role. The desk needs the word. Nobody can choose the name of another customer, nor one of
+// the desk: see customer.
 func (s *signer) signIn(w http.ResponseWriter, r *http.Request) {
 	var as struct {
 		Name string `json:"name"`
@@ -69,12 +70,13 @@ func (s *signer) signIn(w http.ResponseWriter, r *http.Request) {
 		turnhttp.Problem(w, r, err)
 		return
 	}
+	p := signedIn(as.Name, as.Role)
 	switch {
 	case !called.MatchString(as.Name):
 		problem(w, http.StatusBadRequest, "bad-request", "A name has 1 to 20 of the letters a to z and the digits.")
 		return
 	case as.Role == roleCustomer:
-		as.Name += "." + strings.ToLower(rand.Text()[:12])
+		p = customer(as.Name)
 	case as.Role != roleDesk:
 		problem(w, http.StatusBadRequest, "bad-request", "The role is customer or desk.")
 		return
@@ -82,7 +84,6 @@ func (s *signer) signIn(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusForbidden, "denied", "This is not the word of the desk.")
 		return
 	}
-	p := person{as.Name, as.Role, time.Now().Add(signedFor).UTC().Truncate(time.Second)}
 	http.SetCookie(w, s.cookie(r, p))
 	answer(w, http.StatusOK, p)
 }
@@ -174,7 +175,7 @@ func sameWord(a, b string) bool {
 }
 
 // authorize is turnhttp.Options.Authorize. A customer talks in sessions of their own, whose names begin with the name
-// of the customer and "-", and answers nothing: else they would approve their own refund.
+// of the customer and "-", and decides nothing: else they would say that their own refund was not paid.
 func (s *signer) authorize(r *http.Request, session string, action turnhttp.Action) (turnhttp.Actor, error) {
 	p, err := s.who(r)
 	if err != nil {
@@ -182,7 +183,7 @@ func (s *signer) authorize(r *http.Request, session string, action turnhttp.Acti
 	}
 	desk := p.Role == roleDesk
 	switch action {
-	case turnhttp.ActionRead, turnhttp.ActionTurn, turnhttp.ActionFollow:
+	case turnhttp.ActionRead, turnhttp.ActionTurn, turnhttp.ActionFollow, turnhttp.ActionStop:
 		if desk || strings.HasPrefix(session, p.Name+"-") {
 			return turnhttp.Actor(p.Name), nil
 		}
@@ -193,6 +194,64 @@ func (s *signer) authorize(r *http.Request, session string, action turnhttp.Acti
 		}
 	}
 	return "", turnhttp.ErrDenied
+}
+
+// deskOnly is authorize for the sessions of the desk: no name of theirs makes one a customer's. Nobody talks there.
+func (s *signer) deskOnly(r *http.Request, session string, action turnhttp.Action) (turnhttp.Actor, error) {
+	p, err := s.who(r)
+	switch {
+	case err != nil:
+		return "", err
+	case p.Role != roleDesk, action == turnhttp.ActionTurn, action == turnhttp.ActionBranch:
+		return "", turnhttp.ErrDenied
+	}
+	return s.authorize(r, session, action)
+}
+
+// mine serves the sessions of whoever asks, without their name before that of the session. It shows no questions and no
+// effects: those are for the desk.
+func (s *signer) mine(all http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, err := s.who(r)
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
+		front, session, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/mine"), "/sessions/")
+		if strings.HasSuffix(session, "/questions") || strings.HasSuffix(session, "/effects") {
+			refuse(w, r, turnhttp.ErrDenied)
+			return
+		}
+		to, err := url.Parse(front + "/sessions/" + p.Name + "-" + session)
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		to.RawQuery = r.URL.RawQuery
+		r = r.Clone(r.Context())
+		r.URL = to
+		all.ServeHTTP(w, r)
+	})
+}
+
+// welcome signs people in as a guest who open the page, unless they are somebody.
+func (s *signer) welcome(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		talks := r.Method == http.MethodGet && (r.URL.Path == "/" || r.URL.Path == "/concierge/")
+		if _, err := s.who(r); err != nil && talks {
+			http.SetCookie(w, s.cookie(r, customer("guest")))
+		}
+		page.ServeHTTP(w, r)
+	})
+}
+
+// customer returns a new customer. Their name is completed, because customers show nothing that proves who they are.
+func customer(name string) person {
+	return signedIn(name+"."+strings.ToLower(rand.Text()[:12]), roleCustomer)
+}
+
+func signedIn(name string, as role) person {
+	return person{name, as, time.Now().Add(signedFor).UTC().Truncate(time.Second)}
 }
 
 // may asks authorize for a route of the program itself. If it returns false, it has answered.

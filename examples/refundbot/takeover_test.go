@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 )
 
 // inFlight is how many turns are in flight when their process ends.
@@ -25,7 +26,7 @@ func TestTakeover(t *testing.T) {
 		most   time.Duration
 	}{"kill -9": {syscall.SIGKILL, 8 * time.Second}, "SIGTERM": {syscall.SIGTERM, 2 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
+			everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
 				rounds := min(rounds(), 3) // a busy machine may be slow once
 				var orders []string
 				for round := range rounds {
@@ -51,12 +52,13 @@ func orderOf(round, i int) string { return fmt.Sprintf("B-%d", 1000+100*round+i)
 
 // takeOver returns how long the slowest turn had no owner that lives.
 func takeOver(
-	t *testing.T, c setting.Config, pays refundtest.Provider, signal syscall.Signal, round int,
+	t *testing.T, c stores.Config, pays refundtest.Provider, signal syscall.Signal, round int,
 ) (worst time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	first := service(t, c, pays, "-grace=100ms", "-pace=1s")
+	first := service(t, c, pays, "-grace=100ms", "-pace=100ms")
 	second := service(t, c, pays, "-grace=100ms", "-pace=50ms")
+	pays.SetMode(provider.Timeout) // no payment ends
 	current := make(chan struct{}) // closed when clients turn to the second process
 	var clients, taken sync.WaitGroup
 	session := func(i int) string { return fmt.Sprintf("s-%d-%d", round, i) }
@@ -79,11 +81,13 @@ func takeOver(
 	for i := range inFlight {
 		awaitOwner(ctx, t, second, session(i), first.cmd.Process.Pid)
 	}
-	awaitBeats(ctx, t, second, session(0)) // in its first quarter of a second a process leaves no sign that it lives
+	// In its first quarter of a second a process leaves no sign that it lives.
+	awaitBeats(ctx, t, second.client(), session(0))
 	began := time.Now()
 	if err := first.cmd.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
+	pays.SetMode(provider.OK)
 	close(current)
 	var mu sync.Mutex
 	for i := range inFlight {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // tourPace leaves time to kill a process between two steps.
@@ -73,7 +74,7 @@ func (g *guide) run(ctx context.Context) error {
 	a, b := g.demo.workers[0].doc(), g.demo.workers[1].doc()
 	g.say("Two processes serve one bot: a (pid %d) and b (pid %d).", a.PID, b.PID)
 	g.say("A customer writes: %q", tourText)
-	if _, err := g.follow(ctx, "decide"); err != nil {
+	if _, err := g.follow(ctx, "order"); err != nil {
 		return err
 	}
 	first := g.owner(ctx)
@@ -83,21 +84,21 @@ func (g *guide) run(ctx context.Context) error {
 	if err := first.do("kill"); err != nil {
 		return err
 	}
-	g.say("%s kill -9 between two iterations.", g.red("Process "+first.name+" has decided to refund."))
+	g.say("%s kill -9 before it pays.", g.red("Process "+first.name+" has looked the order up."))
 
 	end := g.wait("waiting for the other process")
-	ended, err := g.follow(ctx, "compose")
+	ended, err := g.follow(ctx, "")
 	end()
 	if err != nil {
 		return err
 	}
-	g.say("The other process went on, paid, and wrote the reply: %q", strings.TrimSpace(ended))
+	g.say("The other process went on, paid, and has begun to reply: %q", strings.TrimSpace(ended)+" …")
 	for _, w := range g.demo.workers {
 		if err := w.do("kill"); err != nil && w.doc().State != dead {
 			return err
 		}
 	}
-	g.say("%s kill -9 for both, between the end of the work and the settle.", g.red("Nothing is settled yet."))
+	g.say("%s kill -9 for both, in the middle of the reply.", g.red("Nothing is settled yet."))
 	return g.finish(ctx)
 }
 
@@ -131,10 +132,11 @@ func (g *guide) finish(ctx context.Context) error {
 	return nil
 }
 
-// follow asks, with the same key each time, until an intent has ended. It returns the tokens.
-func (g *guide) follow(ctx context.Context, intent string) (said string, err error) {
+// follow asks, with the same key each time, until a tool has a result; for "", until there are some words. It returns
+// the words.
+func (g *guide) follow(ctx context.Context, tool string) (said string, err error) {
 	for ctx.Err() == nil {
-		ended, said, err := g.events(ctx, intent)
+		ended, said, err := g.events(ctx, tool)
 		if ended || err != nil {
 			return said, err
 		}
@@ -143,8 +145,8 @@ func (g *guide) follow(ctx context.Context, intent string) (said string, err err
 	return "", context.Cause(ctx)
 }
 
-// events reads the events of the turn until an intent has ended.
-func (g *guide) events(ctx context.Context, intent string) (ended bool, said string, err error) {
+// events reads the events of the turn for follow.
+func (g *guide) events(ctx context.Context, tool string) (ended bool, said string, err error) {
 	answer, err := g.ask(ctx, "text/event-stream")
 	if err != nil {
 		return false, "", err
@@ -152,21 +154,28 @@ func (g *guide) events(ctx context.Context, intent string) (ended bool, said str
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 1<<20)
+	calls := make(map[string]string)
 	for lines.Scan() {
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		var ev orchestrator.Event
 		if !ok || json.Unmarshal([]byte(data), &ev) != nil {
 			continue
 		}
+		var part turnhttp.Part
+		_ = json.Unmarshal(ev.Data, &part) // of another event there is none
 		switch {
 		case ev.Kind == orchestrator.IntentStarted || ev.Kind == orchestrator.TurnResumed:
 			said = ""
 		case ev.Kind == orchestrator.Token:
-			said += ev.Delta
-		case ev.Kind == orchestrator.IntentEnded && ev.Intent == intent:
+			if said += ev.Delta; tool == "" && strings.Count(said, " ") > 3 {
+				return true, said, nil
+			}
+		case part.Type == turnhttp.PartCall:
+			calls[part.ID] = part.Name
+		case part.Type == turnhttp.PartResult && calls[part.ID] == tool:
 			return true, said, nil
 		case ev.Kind == orchestrator.TurnSettled:
-			return false, said, fmt.Errorf("the turn has settled before %s has ended", intent)
+			return false, said, errors.New("the turn has settled before its time")
 		}
 	}
 	return false, said, nil

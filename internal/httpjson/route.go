@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// A Route is a method and the segments of a path. In a path, "*" is any name. A Route without a method takes none.
+// A Route is a method and the segments of a path. In a path, "*" is any name. A Route without a method takes none. The
+// routes of a handler embed it.
 type Route struct {
 	Method string
 	Path   []string
@@ -16,8 +17,50 @@ type Route struct {
 // On returns a route. The path has no slash in front.
 func On(method, path string) Route { return Route{method, strings.Split(path, "/")} }
 
-// Match returns the names in a path that stand where the route has "*".
-func (at Route) Match(path []string) (names []string, ok bool) {
+func (at Route) route() Route { return at }
+
+// Find returns the route of a request, and the names that stand in its path where the route has "*". The path begins
+// with prefix, which has a slash in front and none behind, or is "". If no route has the path, the error is
+// ErrNotFound. If those that have it take other methods, the error is ErrMethod, and the header Allow has them.
+//
+// It is no http.ServeMux: see docs/decisions/0097-rooms-of-their-own.md.
+func Find[R interface{ route() Route }](h http.Header, r *http.Request, prefix string, routes []R) (
+	found R, names []string, _ error,
+) {
+	path, err := segments(r.URL)
+	for want := range strings.SplitSeq(strings.TrimPrefix(prefix, "/"), "/") {
+		switch {
+		case prefix == "":
+		case len(path) == 0 || path[0] != want:
+			return found, nil, ErrNotFound
+		default:
+			path = path[1:]
+		}
+	}
+	if err != nil {
+		return found, nil, ErrNotFound
+	}
+	var allowed []string
+	known := false
+	for _, one := range routes {
+		at := one.route()
+		switch names, ok := at.match(path); {
+		case !ok:
+		case slices.Contains(at.methods(), r.Method):
+			return one, names, nil
+		default:
+			known, allowed = true, append(allowed, at.methods()...)
+		}
+	}
+	if !known {
+		return found, nil, ErrNotFound
+	}
+	h.Set("Allow", strings.Join(allowed, ", "))
+	return found, nil, ErrMethod
+}
+
+// match returns the names in a path that stand where the route has "*".
+func (at Route) match(path []string) (names []string, ok bool) {
 	ok = slices.EqualFunc(at.Path, path, func(want, got string) bool {
 		if want == "*" {
 			names = append(names, got)
@@ -28,8 +71,8 @@ func (at Route) Match(path []string) (names []string, ok bool) {
 	return names, ok
 }
 
-// Methods returns the methods of the route. Like a pattern of http.ServeMux, a GET also takes HEAD.
-func (at Route) Methods() []string {
+// methods returns the methods of the route. Like a pattern of http.ServeMux, a GET also takes HEAD.
+func (at Route) methods() []string {
 	switch at.Method {
 	case "":
 		return nil
@@ -39,11 +82,8 @@ func (at Route) Methods() []string {
 	return []string{at.Method}
 }
 
-// Takes reports whether the route takes the method.
-func (at Route) Takes(method string) bool { return slices.Contains(at.Methods(), method) }
-
-// Segments returns the names of a path, unescaped.
-func Segments(u *url.URL) ([]string, error) {
+// segments returns the names of a path, unescaped.
+func segments(u *url.URL) ([]string, error) {
 	all := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
 	for i, name := range all {
 		plain, err := url.PathUnescape(name)

@@ -16,3 +16,5 @@ func newModel(model, url, key string, p models.Prices) (agent.Model, error) {
 func TestModel(t *testing.T) {
 	modeltest.Run(t, modeltest.API{Wire: modeltest.Messages, New: newModel})
 }
+
+func TestReadmeProgram(t *testing.T) { modeltest.Readme(t, modeltest.Messages) }

@@ -17,26 +17,26 @@ import (
 func TestSuiteConvictsKept(t *testing.T) {
 	convict(t, map[string]conviction{
 		"Begin knows no fence that is kept":   {"begin-late", func() store { return newForgets() }},
-		"the epoch is kept without the nonce": {"begin-late", func() store { return newLedger(epochs) }},
-		"an equal fence begins":               {"begin-copy", func() store { return newLedger(fences) }},
-		"an equal fence begins another id":    {"begin-copy", func() store { return newLedger(fenceAndID) }},
-		"the id alone is kept":                {"begin-copy", func() store { return newLedger(idOrFence) }},
-		"a Begin that finds leaves no trace":  {"begin-found", func() store { return newLedger(late) }},
+		"the epoch is kept without the nonce": {"begin-late", func() store { return newDeletions(epochs) }},
+		"an equal fence begins":               {"begin-copy", func() store { return newDeletions(fences) }},
+		"an equal fence begins another id":    {"begin-copy", func() store { return newDeletions(fenceAndID) }},
+		"the id alone is kept":                {"begin-copy", func() store { return newDeletions(idOrFence) }},
+		"a Begin that finds leaves no trace":  {"begin-found", func() store { return newDeletions(late) }},
 		"a Begin that finds takes over":       {"begin-found", func() store { return takesFound{new(snapshot.Memory)} }},
 		"Adopt knows no fence that is kept":   {"adopt-late", func() store { return newForgets() }},
-		"Adopt wants a higher fence":          {"adopt-late", func() store { return adoptsHigher{newLedger(late)} }},
-		"Save brings a deleted run back":      {"save-late", func() store { return savesDeleted{newLedger(late)} }},
+		"Adopt wants a higher fence":          {"adopt-late", func() store { return adoptsHigher{newDeletions(late)} }},
+		"Save brings a deleted run back":      {"save-late", func() store { return savesDeleted{newDeletions(late)} }},
 		"Delete knows no fence that is kept":  {"delete-late", func() store { return newForgets() }},
 		"Delete of another id needs no fence": {"delete-late", func() store { return deletesUnknown{new(snapshot.Memory)} }},
 		"the fence of Begin is kept":          {"kept-highest", func() store { return newKeepsBegun() }},
-		"Delete of nothing keeps its fence":   {"kept-asked", func() store { return keepsAsked{newLedger(late)} }},
-		"one fence for all sessions":          {"kept-separate", func() store { return newLedger(late).shared() }},
-		"what is kept is listed":              {"kept-unseen", func() store { return listsKept{newLedger(late)} }},
+		"Delete of nothing keeps its fence":   {"kept-asked", func() store { return keepsAsked{newDeletions(late)} }},
+		"one fence for all sessions":          {"kept-separate", func() store { return newDeletions(late).shared() }},
+		"what is kept is listed":              {"kept-unseen", func() store { return listsKept{newDeletions(late)} }},
 		"a low fence finds no run":            {"begin-in-flight", func() store { return fencedFirst{forgetful()} }},
-		"Begin looks, then writes":            {"late-begin-race", func() store { return newLedger(late).slow() }},
-		"Adopt keeps no fence without a run":  {"kept-adopt", func() store { return adoptsNothing{newLedger(late)} }},
-		"Adopt looks, then keeps its fence":   {"adopt-kept-race", func() store { return newLedger(late).slow() }},
-		"a copy of Begin looks, then writes":  {"begin-copy-race", func() store { return newLedger(late).slow() }},
+		"Begin looks, then writes":            {"late-begin-race", func() store { return newDeletions(late).slow() }},
+		"Adopt keeps no fence without a run":  {"kept-adopt", func() store { return adoptsNothing{newDeletions(late)} }},
+		"Adopt looks, then keeps its fence":   {"adopt-kept-race", func() store { return newDeletions(late).slow() }},
+		"a copy of Begin looks, then writes":  {"begin-copy-race", func() store { return newDeletions(late).slow() }},
 	})
 }
 
@@ -82,9 +82,9 @@ func (f forgets) Delete(ctx context.Context, k snapshot.Key, id string, fence lo
 	return err
 }
 
-// A ledger is a Memory that forgets, with a list of the runs that were deleted last. refuses decides by the list
+// Deletions is a Memory that forgets, with a list of the runs that were deleted last. refuses decides by the list
 // whether a Begin is too late. All other methods go by the fence.
-type ledger struct {
+type deletions struct {
 	forgets
 	refuses func(begin, kept snapshot.Run) bool
 	wait    func()
@@ -93,36 +93,36 @@ type ledger struct {
 	last    map[snapshot.Key]snapshot.Run
 }
 
-func newLedger(refuses func(begin, kept snapshot.Run) bool) ledger {
+func newDeletions(refuses func(begin, kept snapshot.Run) bool) deletions {
 	same := func(k snapshot.Key) snapshot.Key { return k }
-	return ledger{newForgets(), refuses, func() {}, same, new(sync.Mutex), make(map[snapshot.Key]snapshot.Run)}
+	return deletions{newForgets(), refuses, func() {}, same, new(sync.Mutex), make(map[snapshot.Key]snapshot.Run)}
 }
 
 // slow looks at the list in one step and writes in another. A Delete may come and go between the two.
-func (l ledger) slow() ledger {
+func (l deletions) slow() deletions {
 	l.wait = func() { pause(); pause(); pause() }
 	return l
 }
 
 // shared has one entry of the list for all sessions.
-func (l ledger) shared() ledger {
+func (l deletions) shared() deletions {
 	l.key = func(snapshot.Key) snapshot.Key { return snapshot.Key{} }
 	return l
 }
 
-func (l ledger) kept(k snapshot.Key) snapshot.Run {
+func (l deletions) kept(k snapshot.Key) snapshot.Run {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last[l.key(k)]
 }
 
-func (l ledger) keep(r snapshot.Run) {
+func (l deletions) keep(r snapshot.Run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last[l.key(r.Key)] = r
 }
 
-func (l ledger) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+func (l deletions) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	if l.refuses(r, l.kept(r.Key)) && find(ctx, l.Memory, r.Key) == nil {
 		return nil, lock.ErrFenced
 	}
@@ -130,7 +130,7 @@ func (l ledger) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 	return l.Memory.Begin(ctx, r)
 }
 
-func (l ledger) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
+func (l deletions) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
 	kept := l.kept(k).Fence
 	if low(f, kept) {
 		return snapshot.Run{}, lock.ErrFenced
@@ -145,7 +145,7 @@ func (l ledger) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempt
 	return l.Memory.Adopt(ctx, k, f, attempts)
 }
 
-func (l ledger) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+func (l deletions) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	if low(f, l.kept(k).Fence) {
 		return lock.ErrFenced
 	}
@@ -185,17 +185,17 @@ func (t takesFound) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, e
 	return found, err
 }
 
-type adoptsHigher struct{ ledger }
+type adoptsHigher struct{ deletions }
 
 func (a adoptsHigher) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
 	if f.Epoch <= a.kept(k).Fence.Epoch {
 		return snapshot.Run{}, lock.ErrFenced
 	}
-	return a.ledger.Adopt(ctx, k, f, attempts)
+	return a.deletions.Adopt(ctx, k, f, attempts)
 }
 
 // savesDeleted takes the entry of a deleted run for the run.
-type savesDeleted struct{ ledger }
+type savesDeleted struct{ deletions }
 
 func (s savesDeleted) Save(ctx context.Context, r snapshot.Run) error {
 	if kept := s.kept(r.Key); kept.ID == r.ID && kept.Fence == r.Fence {
@@ -217,14 +217,14 @@ func (d deletesUnknown) Delete(ctx context.Context, k snapshot.Key, id string, f
 
 // keepsBegun keeps the fence under which a run began.
 type keepsBegun struct {
-	ledger
+	deletions
 	begun map[string]snapshot.Run
 }
 
-func newKeepsBegun() keepsBegun { return keepsBegun{newLedger(late), make(map[string]snapshot.Run)} }
+func newKeepsBegun() keepsBegun { return keepsBegun{newDeletions(late), make(map[string]snapshot.Run)} }
 
 func (b keepsBegun) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
-	found, err := b.ledger.Begin(ctx, r)
+	found, err := b.deletions.Begin(ctx, r)
 	if found == nil && err == nil {
 		b.begun[r.ID] = r
 	}
@@ -232,7 +232,7 @@ func (b keepsBegun) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, e
 }
 
 func (b keepsBegun) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
-	err := b.ledger.Delete(ctx, k, id, f)
+	err := b.deletions.Delete(ctx, k, id, f)
 	if r, ok := b.begun[id]; ok && err == nil {
 		b.keep(r)
 	}
@@ -240,7 +240,7 @@ func (b keepsBegun) Delete(ctx context.Context, k snapshot.Key, id string, f loc
 }
 
 // adoptsNothing leaves no trace of an Adopt that finds no run.
-type adoptsNothing struct{ ledger }
+type adoptsNothing struct{ deletions }
 
 func (a adoptsNothing) Adopt(
 	ctx context.Context, k snapshot.Key, f lock.Fence, attempts int,
@@ -248,21 +248,21 @@ func (a adoptsNothing) Adopt(
 	if find(ctx, a.Memory, k) == nil && !low(f, a.kept(k).Fence) {
 		return snapshot.Run{}, snapshot.ErrNotFound
 	}
-	return a.ledger.Adopt(ctx, k, f, attempts)
+	return a.deletions.Adopt(ctx, k, f, attempts)
 }
 
 // keepsAsked keeps the fence of a Delete that finds no run.
-type keepsAsked struct{ ledger }
+type keepsAsked struct{ deletions }
 
 func (a keepsAsked) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
-	err := a.ledger.Delete(ctx, k, id, f)
+	err := a.deletions.Delete(ctx, k, id, f)
 	if err == nil && find(ctx, a.Memory, k) == nil && f != a.kept(k).Fence {
 		a.keep(snapshot.Run{Key: k, Fence: f})
 	}
 	return err
 }
 
-type listsKept struct{ ledger }
+type listsKept struct{ deletions }
 
 func (l listsKept) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {

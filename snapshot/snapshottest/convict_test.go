@@ -22,7 +22,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"Save by a higher fence":              {"save-very-fence", func() store { return higherSaves{new(snapshot.Memory)} }},
 		"Delete by a higher fence":            {"delete-very-fence", func() store { return higherDeletes{new(snapshot.Memory)} }},
 		"Adopt reads first":                   {"adopt-save-race", func() store { return readsFirst{new(snapshot.Memory)} }},
-		"Adopt is fenced by what it missed":   {"adopt-begin-race", func() store { return asksWhy{adoptsNothing{newLedger(late)}} }},
+		"Adopt is fenced by what it missed":   {"adopt-begin-race", func() store { return asksWhy{adoptsNothing{newDeletions(late)}} }},
 		"another nonce at one epoch":          {"adopt-fenced", func() store { return epochOnly{new(snapshot.Memory)} }},
 		"Begin overwrites":                    {"begin-in-flight", func() store { return overwrites{forgetful()} }},
 		"two Begins win":                      {"begin-race", func() store { return looksFirst{forgetful(), new(sync.Mutex)} }},

@@ -105,6 +105,16 @@ func open(t *testing.T, stores agent.Stores, steer ...agent.Steering) *shop {
 				return o.Number + " is lost", nil
 			}),
 			agent.ClientTool[order]("photo", ""),
+			agent.Read("seat", "", func(ctx context.Context, _ order) (string, error) {
+				c := agent.From(ctx)
+				switch {
+				case c.Answer == nil:
+					return "", agent.Ask(agent.Question{Text: "Which seat?"})
+				case c.Answer.Failed:
+					return "", errors.New("no seat: " + c.Answer.Result)
+				}
+				return "seat " + c.Answer.Result, nil
+			}),
 			agent.Effect[order, string]{
 				Name: "charge", Run: func(context.Context, string, order) (string, error) {
 					return "", errors.New("the reply of the bank was lost")
@@ -230,7 +240,7 @@ func (p page) clean(expected ...string) {
 func TestPage(t *testing.T) {
 	b := browser.Start(t)
 	for name, test := range map[string]func(*testing.T, *browser.Browser){
-		"approve": testApprove, "refuse": testRefuse, "client tool": testClientTool, "two desks": testTwoDesks,
+		"approve": testApprove, "refuse": testRefuse, "client tool": testClientTool, "question of a tool": testQuestion, "two desks": testTwoDesks,
 		"reload": testReload, "stop": testStop, "errors": testErrors, "earlier": testEarlier, "keyboard": testKeyboard,
 		"no stream": testNoStream, "doubt": testDoubt, "new conversation": testNew, "two tabs": testTwoTabs,
 		"client tools of the page": testServe, "client tool over a reload": testServeReload,
@@ -301,6 +311,23 @@ func testClientTool(t *testing.T, b *browser.Browser) {
 		desk.WaitFor("no question", `!document.querySelector(".ask")`)
 	}
 	desk.WaitFor("one call that has failed", `document.querySelectorAll(".call.failed").length === 1`)
+	desk.clean()
+}
+
+// A tool that asks something gets what a person types, or that they decline.
+func testQuestion(t *testing.T, b *browser.Browser) {
+	s := open(t, agent.InMemory())
+	desk := s.page(t, b, "ann")
+	for button, want := range map[string]string{"result": "It says: seat 12A", "could-not": "It says: no seat: 12A"} {
+		desk.say("seat A1")
+		desk.shows("ask", "seat of shop asks")
+		desk.shows("ask", "Which seat?")
+		desk.Click(id("note"))
+		desk.Type("12A")
+		desk.Click(id(button))
+		desk.shows("log", want)
+		desk.WaitFor("no question", `!document.querySelector(".ask")`)
+	}
 	desk.clean()
 }
 

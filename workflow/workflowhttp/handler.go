@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/internal/logtext"
@@ -78,35 +77,12 @@ func (s *server) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 
 // find returns the route of a request, and what the request is about.
 func (s *server) find(w http.ResponseWriter, r *http.Request) (found route, to Target, _ error) {
-	all, err := httpjson.Segments(r.URL)
-	prefix := strings.Split(strings.TrimPrefix(s.Prefix, "/"), "/")
-	if s.Prefix == "" {
-		prefix = nil
+	found, names, err := httpjson.Find(w.Header(), r, s.Prefix, s.routes)
+	if err != nil {
+		return found, to, err
 	}
-	if err != nil || len(all) < len(prefix) {
-		return found, to, httpjson.ErrNotFound
-	}
-	if _, ok := (httpjson.Route{Path: prefix}).Match(all[:len(prefix)]); !ok {
-		return found, to, httpjson.ErrNotFound
-	}
-	var allowed []string
-	known := false
-	for _, at := range s.routes {
-		names, ok := at.Match(all[len(prefix):])
-		switch {
-		case !ok:
-		case !at.Takes(r.Method):
-			known, allowed = true, append(allowed, at.Methods()...)
-		default:
-			to, err := about(at, names)
-			return at, to, invalid(err)
-		}
-	}
-	if known {
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return found, to, httpjson.ErrMethod
-	}
-	return found, to, httpjson.ErrNotFound
+	to, err = about(found, names)
+	return found, to, invalid(err)
 }
 
 // about returns what the names of a path say. They are valid, or it is an error.

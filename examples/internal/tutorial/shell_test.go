@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,9 @@ import (
 
 	_ "modernc.org/sqlite" // to see the beats of the program
 
+	"github.com/holdfast-go/holdfast/internal/test/modeltest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/models/scripted"
 )
 
 const program = "./supportbot"
@@ -145,11 +148,14 @@ func (sh *shell) start(t *testing.T, c command) {
 	if _, ok := c.env["DATABASE_URL"]; ok {
 		c.env["DATABASE_URL"] = testenv.PostgresSchema(t) // skips the rest if there is no server
 	}
+	if _, ok := c.env["OPENAI_API_KEY"]; ok {
+		c.env["OPENAI_BASE_URL"] = vendor(t)
+	}
 	r, w, err := os.Pipe()
 	sh.must(t, err)
 	p := &process{cmd: exec.CommandContext(t.Context(), program, c.words[1:]...), lines: make(chan string, 1000)}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = sh.dir, w, w
-	p.cmd.Env = append(p.cmd.Environ(), "ADDR="+sh.addr)
+	p.cmd.Env = append(p.cmd.Environ(), "ADDR="+sh.addr, "OPENAI_API_KEY=")
 	for name, value := range maps.All(c.env) {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
 	}
@@ -163,6 +169,15 @@ func (sh *shell) start(t *testing.T, c command) {
 		}
 		p.err = errors.Join(p.cmd.Wait(), r.Close())
 	}()
+}
+
+// vendor returns the URL of a server that speaks as OpenAI does, by a script.
+func vendor(t *testing.T) string {
+	model := scripted.New(
+		scripted.On("A-1007", scripted.Call("order", `{"number": "A-1007"}`), scripted.Say("It is {result}.")))
+	server := httptest.NewServer(modeltest.Responses.Serve(model))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // line returns the next line of the program; false at its end.

@@ -1,35 +1,45 @@
 package bot_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
-	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // Order and customer are looked up at once, and a small refund is paid at once.
 func TestRefund(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
-		res := s.says("ada", "I want my money back for A-1007", "The refund of 49.90 for order A-1007 is paid.")
-		if res.State.Receipt == "" || res.State.Customer == nil || res.Usage.Input == 0 || res.Usage.Cost == 0 {
-			t.Errorf("state %+v, usage %+v", res.State, res.Usage)
+		o := s.says("ada", "I want my money back for A-1007", "The refund of 49.90 for order A-1007 is paid.")
+		if o.Custom.Receipt == "" || o.Usage.Input == 0 || o.Usage.Cost == 0 {
+			t.Errorf("%+v", o)
 		}
-		var ran []string
-		for _, step := range res.Steps {
-			ran = append(ran, strings.Join(step.Next.Intents, "+"))
+		var called []string
+		for m, err := range s.bot.Refunds.Messages(t.Context(), "ada") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, b := range m.Blocks {
+				if c, ok := b.Call(); ok {
+					names = append(names, c.Name)
+				}
+			}
+			if names != nil {
+				called = append(called, strings.Join(names, "+"))
+			}
 		}
-		want := []string{"classify", "order+customer", "decide", "refund", "compose"}
-		if !slices.Equal(slices.DeleteFunc(ran, func(s string) bool { return s == "" }), want) {
-			t.Errorf("ran %q, want %q", ran, want)
+		if want := []string{"order+customer", "refund"}; !slices.Equal(called, want) {
+			t.Errorf("called %q, want %q", called, want)
 		}
 		s.pays.WantPaid(t, "A-1007")
 	})
@@ -40,8 +50,8 @@ func TestSmallTalk(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
 		first := s.ask("ada", "Hello")
 		second := s.says("ada", "What do you think of the weather?", "I cannot help with that")
-		if first.State.Reply == second.State.Reply || second.State.Category != model.Other {
-			t.Errorf("%+v, then %+v", first.State, second.State)
+		if first.Text == second.Text {
+			t.Errorf("%+v, then %+v", first, second)
 		}
 		s.pays.WantPaid(t)
 	})
@@ -70,16 +80,21 @@ func TestYesPlease(t *testing.T) {
 	})
 }
 
-// What is remembered of the customer is recalled, and of no other customer.
+// What is remembered of the customer is shown to the model, and of no other customer.
 func TestRemembers(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
+		o, shown := s.options(), ""
+		o.Model = spy{o.Model, func(_ context.Context, r agent.Request) error {
+			shown = r.Instructions
+			return nil
+		}}
+		s.bot = s.newBot(o)
 		s.ask("ada", "I want a refund for A-1007")
-		if res := s.ask("ada", "Hello"); len(res.State.Recalled) != 1 ||
-			!strings.Contains(res.State.Recalled[0], "A-1007") {
-			t.Errorf("recalled %q", res.State.Recalled)
+		if s.ask("ada", "Hello"); !strings.Contains(shown, "Order A-1007: receipt R-") {
+			t.Errorf("the model is told %q", shown)
 		}
-		if res := s.ask("bob", "Hello"); len(res.State.Recalled) > 0 {
-			t.Errorf("bob hears %q", res.State.Recalled)
+		if s.ask("bob", "Hello"); strings.Contains(shown, "A-1007") {
+			t.Errorf("of bob the model is told %q", shown)
 		}
 	})
 }
@@ -87,40 +102,37 @@ func TestRemembers(t *testing.T) {
 // A reply that promises too much is sent back, once.
 func TestPromises(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
-		res := s.says("ada", "Where is A-1013? Can you guarantee that it comes?", "I cannot say more")
-		if strings.Contains(res.State.Reply, "guarantee") {
-			t.Errorf("the bot says %q", res.State.Reply)
-		}
-		n := 0
-		for _, step := range res.Steps {
-			if slices.Contains(step.Next.Intents, "compose") {
-				n++
+		o, replies := s.options(), 0
+		o.Model = spy{o.Model, func(_ context.Context, r agent.Request) error {
+			if seen(r, "order") {
+				replies++
 			}
-		}
-		if n != 2 {
-			t.Errorf("compose ran %d times", n)
+			return nil
+		}}
+		s.bot = s.newBot(o)
+		said := s.says("ada", "Where is A-1013? Can you guarantee that it comes?", "I cannot say more")
+		if strings.Contains(said.Text, "guarantee") || replies != 2 {
+			t.Errorf("the bot says %q, after %d replies", said.Text, replies)
 		}
 	})
 }
 
-// After twelve turns the older ones become one message, and the conversation goes on.
+// After many turns a summary takes the place of the older ones, and the conversation goes on.
 func TestFifteenTurns(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
+		o := s.options()
+		o.Above = 600
+		s.bot = s.newBot(o)
 		s.says("ada", "Where is my order A-1013?", "Shall I?")
 		for i := range 13 {
 			s.ask("ada", fmt.Sprintf("Hello %d", i))
 		}
-		all, err := s.stores.Messages().Of(t.Context(), "ada")
-		if err != nil {
-			t.Fatal(err)
+		now, _, err := s.bot.Refunds.Get(t.Context(), "ada")
+		if err != nil || !strings.Contains(now.Summary, "A-1013") || len(now.Behind) == 0 {
+			t.Errorf("the summary is %q of %v, %v", now.Summary, now.Behind, err)
 		}
-		// Twelve turns were due after the twelfth. Six of them were kept, and two came since.
-		if len(all) != 1+2*8 || all[0].Role != message.RoleSystem ||
-			!strings.Contains(all[0].Blocks[0].Text, "A-1013") {
-			t.Errorf("%d messages, the first is %+v", len(all), all[0])
-		}
-		if res := s.says("ada", "I want a refund", "The refund of 31.00 for order A-1013 is paid."); res.Turn != 14 {
-			t.Errorf("turn %d", res.Turn)
+		if o := s.says("ada", "I want a refund", "The refund of 31.00 for order A-1013 is paid."); o.Version != 15 {
+			t.Errorf("version %d", o.Version)
 		}
 		s.pays.WantPaid(t, "A-1013")
 	})
@@ -172,11 +184,11 @@ func TestInDoubt(t *testing.T) {
 				s.bot = patient
 				doubt, _ := errors.AsType[*orchestrator.InDoubtError](err)
 				tt.answer.By = "desk"
-				if err := ledger.Resolve(t.Context(), s.stores.Ledger(), doubt.Effects[0], tt.answer); err != nil {
+				if err := ledger.Resolve(t.Context(), s.stores.Ledger, doubt.Effects[0], tt.answer); err != nil {
 					t.Fatal(err)
 				}
-				res, err := s.bot.Resume(t.Context(), "ada", nil)
-				if err != nil || !strings.Contains(res.State.Reply, tt.says) {
+				res, err := s.bot.Refunds.Bot().Resume(t.Context(), "ada", nil)
+				if err != nil || !strings.Contains(res.State.Output, tt.says) {
 					t.Fatalf("%+v, %v, want %q", res, err, tt.says)
 				}
 				s.pays.WantPaid(t, tt.paid...)
@@ -191,22 +203,28 @@ func TestPaidAndNoReply(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
 		away := true
 		o := s.options()
-		o.Model = flaky{o.Model, func(string) bool { return away }}
+		o.Model = spy{o.Model, func(_ context.Context, r agent.Request) error {
+			if away && seen(r, "refund") {
+				return errAway
+			}
+			return nil
+		}}
 		s.bot = s.newBot(o)
 		in := orchestrator.Input{RequestID: "same", Text: "I want a refund for A-1007"}
 		for range 2 {
-			if _, err := s.bot.Execute(t.Context(), "ada", in, nil); !errors.Is(err, errAway) ||
-				orchestrator.Public(err).Status != 502 {
-				t.Fatalf("%v", err)
+			o, err := s.bot.Refunds.Say(t.Context(), "ada", in, nil)
+			if err != nil || o.Status != agent.Failed || o.Reason != agent.ModelFailed || o.Text != "" {
+				t.Fatalf("%+v, %v", o, err)
 			}
 		}
 		s.pays.WantPaid(t, "A-1007")
 		away = false
-		res, err := s.bot.Execute(t.Context(), "ada", in, nil)
-		if err != nil || res.Turn != 0 || res.State.Receipt == "" {
-			t.Fatalf("%+v, %v", res, err)
+		said, err := s.bot.Refunds.Continue(t.Context(), "ada", nil)
+		if err != nil || !strings.Contains(said.Text, "The receipt is R-") {
+			t.Fatalf("%+v, %v", said, err)
 		}
-		s.says("bob", "I want a refund for A-1007", res.State.Receipt)
+		_, receipt, _ := strings.Cut(said.Text, "The receipt is ")
+		s.says("bob", "I want a refund for A-1007", receipt)
 		all, err := s.pays.Payments(t.Context())
 		if err != nil || len(all) != 1 || all[0].Asked != 1 {
 			t.Errorf("%+v, %v", all, err)
@@ -221,8 +239,7 @@ func TestTwoTabs(t *testing.T) {
 		replies := make(chan error, 2)
 		for _, session := range []string{"tab-1", "tab-2"} {
 			go func() {
-				in := orchestrator.Input{Text: "I want a refund for A-1007"}
-				_, err := s.bot.Execute(t.Context(), session, in, nil)
+				_, err := s.bot.Refunds.Say(t.Context(), session, agent.Text("I want a refund for A-1007"), nil)
 				replies <- err
 			}()
 		}
@@ -232,44 +249,50 @@ func TestTwoTabs(t *testing.T) {
 			}
 		}
 		for _, session := range []string{"tab-1", "tab-2"} {
-			if _, err := s.bot.Resume(t.Context(), session, nil); err != nil &&
-				!errors.Is(err, orchestrator.ErrNothingToResume) {
+			_, err := s.bot.Refunds.Bot().Resume(t.Context(), session, nil)
+			if err != nil && !errors.Is(err, orchestrator.ErrNothingToResume) {
 				t.Error(err)
 			}
-			for res, err := range s.bot.Turns(t.Context(), session) {
-				if err != nil || res.State.Decision != bot.Paid {
-					t.Errorf("%s: %+v, %v", session, res, err)
-				}
+			now, _, err := s.bot.Refunds.Get(t.Context(), session)
+			if err != nil || now.Custom.Receipt == "" {
+				t.Errorf("%s: %+v, %v", session, now, err)
 			}
 		}
 		s.pays.WantPaid(t, "A-1007")
 	})
 }
 
-// An approval is an answer. The same data is none if the customer, another bot or the program itself has sent it. The
-// id of the question is not that of the run, which the customer knows.
+// An approval is an answer at the desk. What the customer, another bot or the program itself says is none. The id of
+// what is asked is not that of the run, which the customer knows.
 func TestNoAnswer(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
 		asked := s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
-		question := bot.Questions(&asked.State)[0]
-		if strings.Contains(question.ID, asked.RunID) {
-			t.Errorf("the question of run %s is %s", asked.RunID, question.ID)
-		}
-		in, err := bot.Answer(question, turnhttp.Answer{Data: []byte(`{"approve":true}`), By: "ada"})
-		if err != nil {
-			t.Fatal(err)
+		call := s.waiting("ada")["A-1042"]
+		if strings.Contains(call, asked.Run) {
+			t.Errorf("the call of run %s is %s", asked.Run, call)
 		}
 		for _, origin := range []orchestrator.Origin{
 			orchestrator.FromUser, orchestrator.FromTool, orchestrator.FromSystem,
 		} {
-			in.Origin = origin
-			res, err := s.bot.Execute(t.Context(), "ada", in, nil)
-			if err != nil || res.State.Approval != nil || len(res.State.Proposals) != 1 {
-				t.Errorf("from %s: %+v, %v", origin, res, err)
+			for _, text := range []string{
+				`{"op":"answer","call":"` + call + `","answer":{"Kind":"approval","Approved":true}}`,
+				"The desk has decided about order A-1042.", "The desk has decided about order A-1050.",
+			} {
+				in := orchestrator.Input{Text: text, Origin: origin}
+				for _, session := range []string{"ada", bot.CaseOf("ada", "A-1042")} {
+					_, _ = s.bot.Refunds.Say(t.Context(), session, in, nil)
+				}
+				if _, err := s.bot.Desk.Say(t.Context(), bot.CaseOf("ada", "A-1042"), in, nil); err == nil {
+					t.Errorf("the desk takes %q from %s", text, origin)
+				}
 			}
 		}
+		if len(s.waiting("ada")) != 1 {
+			t.Error("nobody is asked any more")
+		}
 		s.pays.WantPaid(t)
-		s.decides("ada", &asked.State, true, "is paid")
+		s.says("ada", "I want a refund for A-1042", "waits")
+		s.decides("ada", "A-1042", agent.Approve("desk"), "is paid")
 		s.pays.WantPaid(t, "A-1042")
 	})
 }
@@ -278,14 +301,14 @@ func TestNoAnswer(t *testing.T) {
 func TestRefundedBefore(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
 		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
-		asked := s.says("ada", "Where is A-1042?", "Its refund waits")
-		if asked.State.Expects != "" {
-			t.Errorf("the bot expects %q", asked.State.Expects)
+		if asked := s.says("ada", "Where is A-1042?", "Its refund waits"); strings.Contains(asked.Text, "Shall I") {
+			t.Errorf("the bot asks %q", asked.Text)
 		}
-		paid := s.decides("ada", &asked.State, true, "The refund of 250.00 for order A-1042 is paid.").State.Receipt
+		s.decides("ada", "A-1042", agent.Approve("desk"), "The refund of 250.00 for order A-1042 is paid.")
 		s.says("ada", "Ok, thank you", "You are welcome")
-		if res := s.says("ada", "I want a refund for A-1042", paid); len(res.State.Proposals) > 0 {
-			t.Errorf("a person is asked: %+v", res.State.Proposals)
+		s.says("ada", "I want a refund for A-1042", "is paid. The receipt is R-")
+		if asked := s.waiting("ada"); len(asked) > 0 {
+			t.Errorf("a person is asked: %v", asked)
 		}
 		s.says("ada", "Where is A-1042?", "Its refund is paid.")
 		s.pays.WantPaid(t, "A-1042")
@@ -295,10 +318,10 @@ func TestRefundedBefore(t *testing.T) {
 // A colleague has refused. Thanks do not ask the colleague again. Another request does.
 func TestRefusedBefore(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
-		asked := s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
-		s.decides("ada", &asked.State, false, "does not refund it")
-		if res := s.says("ada", "Ok, thank you", "You are welcome"); len(res.State.Proposals) > 0 {
-			t.Errorf("a person is asked: %+v", res.State.Proposals)
+		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		s.decides("ada", "A-1042", agent.Refuse("desk", ""), "does not refund it")
+		if s.says("ada", "Ok, thank you", "You are welcome"); len(s.waiting("ada")) > 0 {
+			t.Error("a person is asked")
 		}
 		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
 		s.pays.WantPaid(t)
@@ -328,13 +351,13 @@ func TestNews(t *testing.T) {
 		s.says("ada", "any news?", "Its refund waits for the approval of a colleague.")
 		s.says("ada", "I want a refund for A-1050", "needs the approval of a colleague")
 		news := s.says("ada", "How is it going?", "The refund of 250.00 for order A-1042 waits")
-		if reply := news.State.Reply; !strings.Contains(reply, "Order A-1050, a desk, is shipped. Its refund waits") {
+		if reply := news.Text; !strings.Contains(reply, "Order A-1050, a desk, is shipped. Its refund waits") {
 			t.Errorf("the bot says %q", reply)
 		}
 		s.says("ada", "ok", "All right")
 		s.says("ada", "never mind", "waits for the approval of a colleague. If you do not want one of them any more")
-		asked := s.says("ada", "no refund for A-1042, please", "I have taken back the request to refund order A-1042.")
-		s.decides("ada", &asked.State, false, "does not refund it")
+		s.says("ada", "no refund for A-1042, please", "I have taken back the request to refund order A-1042.")
+		s.decides("ada", "A-1050", agent.Refuse("desk", ""), "does not refund it")
 		s.says("ada", "Why was it refused? Any update?", "A colleague has refused its refund.")
 		s.says("ada", "don't refund A-1013", "I refund nothing for order A-1013.")
 		s.mode(provider.Decline)
@@ -386,14 +409,6 @@ func TestOkAndAnother(t *testing.T) {
 		s.says("ada", "Right, and what about B-5?", "Order B-5, a parcel, is shipped.")
 		s.says("ada", "Ok thanks. And B-6?", "Order B-6, a parcel, is shipped.")
 		s.says("ada", "Ok, B-6 please", "for order B-6 is paid")
-		o := s.options() // another model says yes too often
-		o.Model = agreeing{o.Model}
-		s.bot = s.newBot(o)
-		s.says("bob", "Where is A-1013?", "Shall I?")
-		s.says("bob", "And where is A-1007?", "Order A-1007, a lamp, is processing.")
-		s.says("bob", "where is it?", "Order A-1007, a lamp, is processing.")
-		s.says("bob", "Where are B-7 and B-8?", "Shall I look it up too?")
-		s.says("bob", "where is it?", "Order B-8, a parcel, is shipped.")
 		s.pays.WantPaid(t, "B-6")
 	})
 }
@@ -426,8 +441,8 @@ func TestComplains(t *testing.T) {
 			"I have had no refund for A-1042 yet", "Still no refund for A-1042?", "Why not refund A-1042?", "No refund yet?",
 			"Why don't you refund A-1042?", "I did not get my refund",
 		} {
-			if res := s.says("ada", text, "Its refund waits"); len(res.State.Proposals) != 1 {
-				t.Errorf("%q takes the request back: %+v", text, res.State)
+			if s.says("ada", text, "Its refund waits"); len(s.waiting("ada")) != 1 {
+				t.Errorf("%q takes the request back", text)
 			}
 		}
 		s.pays.WantPaid(t)
@@ -439,15 +454,18 @@ func TestTakesBack(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
 		s.says("ada", "I want a refund for A-1050", "needs the approval of a colleague")
 		s.says("ada", "Where is B-30?", "Shall I?")
-		res := s.says("ada", "Please cancel my refund request", "I have taken back the request to refund order A-1050.")
-		if len(res.State.Proposals) > 0 {
-			t.Errorf("still waits: %+v", res.State.Proposals)
+		s.says("ada", "Please cancel my refund request", "I have taken back the request to refund order A-1050.")
+		if asked := s.waiting("ada"); len(asked) > 0 {
+			t.Errorf("still waits: %v", asked)
 		}
 		s.says("ada", "I want a refund for A-1050", "needs the approval of a colleague")
 		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
 		s.says("ada", "Where is B-30?", "Shall I?")
 		s.says("ada", "Please cancel my refund request", "any more, name it: no refund for A-1050.")
 		s.says("ada", "no refund for A-1050", "I have taken back the request to refund order A-1050.")
+		if asked := s.waiting("ada"); len(asked) != 1 || asked["A-1042"] == "" {
+			t.Errorf("still waits: %v", asked)
+		}
 		s.pays.WantPaid(t)
 	})
 }
@@ -456,29 +474,29 @@ func TestTakesBack(t *testing.T) {
 func TestAskedMeanwhile(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
 		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
-		asked := s.says("ada", "Where is A-1013?", "Shall I?")
-		s.decides("ada", &asked.State, false,
+		s.says("ada", "Where is A-1013?", "Shall I?")
+		s.decides("ada", "A-1042", agent.Refuse("desk", ""),
 			"does not refund it. You have also named order A-1013. Shall I refund it too?")
 		s.says("ada", "Yes please", "for order A-1013 is paid")
 		s.pays.WantPaid(t, "A-1013")
 	})
 }
 
-// decides answers the question of a state as a colleague, and wants a reply that holds a text.
-func (s *shop) decides(session string, state *bot.State, approve bool, want string) *orchestrator.Result[bot.State] {
-	s.t.Helper()
-	asked := bot.Questions(state)
-	if len(asked) != 1 {
-		s.t.Fatalf("questions %+v", asked)
-	}
-	in, err := bot.Answer(asked[0], turnhttp.Answer{Data: fmt.Appendf(nil, `{"approve":%t}`, approve), By: "desk"})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	in.Origin, in.By = orchestrator.FromAnswer, "desk"
-	res, err := s.bot.Execute(s.t.Context(), session, in, nil)
-	if err != nil || !strings.Contains(res.State.Reply, want) {
-		s.t.Fatalf("%+v, %v, want %q", res, err, want)
-	}
-	return res
+// Nobody agrees in time. The customer is told, and a request that begins anew is asked anew.
+func TestOutOfTime(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		o := s.options()
+		o.ApprovalTTL = time.Millisecond
+		s.bot = s.newBot(o)
+		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		for n := 0; n == 0; {
+			var err error
+			if n, err = s.bot.Desk.Expire(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.told("ada", "Nobody has approved the refund of 250.00 for order A-1042 in time. Shall I ask again?")
+		s.says("ada", "Yes please", "needs the approval of a colleague")
+		s.pays.WantPaid(t)
+	})
 }

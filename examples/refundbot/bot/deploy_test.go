@@ -5,47 +5,58 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
 // halts are the places where a deploy stops a turn, and what makes a bot halt there.
-func (s *shop) halts() map[string]func(*bot.Options) chan struct{} {
+func halts() map[string]func(*bot.Options) chan struct{} {
+	model := func(at func(agent.Request) bool) func(*bot.Options) chan struct{} {
+		return func(o *bot.Options) chan struct{} {
+			reached := make(chan struct{})
+			o.Model = spy{o.Model, func(ctx context.Context, r agent.Request) error {
+				if !at(r) {
+					return nil
+				}
+				close(reached)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}}
+			return reached
+		}
+	}
 	return map[string]func(*bot.Options) chan struct{}{
-		"classify": func(o *bot.Options) chan struct{} {
-			m := stuck{o.Model, "classify", make(chan struct{})}
-			o.Model = m
-			return m.reached
-		},
+		"first reply": model(func(r agent.Request) bool { return !seen(r, "order") }),
 		"customer": func(o *bot.Options) chan struct{} {
-			m := stuckShop{o.Shop, make(chan struct{})}
-			o.Shop = m
-			return m.reached
+			stuck := stuckShop{o.Shop, make(chan struct{})}
+			o.Shop = stuck
+			return stuck.reached
 		},
-		"compose": func(o *bot.Options) chan struct{} {
-			m := stuck{o.Model, "compose", make(chan struct{})}
-			o.Model = m
-			return m.reached
-		},
+		"last reply": model(func(r agent.Request) bool { return seen(r, "refund") }),
 	}
 }
 
 // A deploy comes in the middle of a turn, and the other version finishes it. Then the deploy is taken back.
 func TestDeploy(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
-		for at, halt := range s.halts() {
+		for at, halt := range halts() {
 			t.Run(at, func(t *testing.T) {
+				session := "deploy/" + at
 				o := s.options()
 				reached := halt(&o)
-				handOff(t, newBot(s, bot.Definition(o), o), "deploy/"+at, "I want a refund for A-1007", reached)
-				two := newBot(s, bot.Definition2(s.options()), s.options())
-				finish(t, two, "deploy/"+at, func(st *bot.State2) *bot.State { return &st.Case })
-
+				handOff(t, newBot(s, bot.New, o).Refunds, session, "I want a refund for A-1007", reached)
+				two := newBot(s, bot.New2, s.options()).Refunds
+				if now := finish(t, two, session); now.Case.Receipt == "" || now.Currency != "EUR" {
+					t.Errorf("%+v", now)
+				}
 				o = s.options()
 				reached = halt(&o)
-				handOff(t, newBot(s, bot.Definition2(o), o), "deploy/"+at, "I want a refund for A-1013", reached)
-				finish(t, s.bot, "deploy/"+at, func(st *bot.State) *bot.State { return st })
-				s.says("deploy/"+at, "Hello", "Hello")
+				handOff(t, newBot(s, bot.New2, o).Refunds, session, "I want a refund for A-1013", reached)
+				if now := finish(t, s.bot.Refunds, session); now.Receipt == "" || len(now.Paid) != 2 {
+					t.Errorf("%+v", now)
+				}
+				s.says(session, "Hello", "Hello")
 			})
 		}
 		s.pays.WantPaid(t, "A-1007", "A-1013")
@@ -53,11 +64,11 @@ func TestDeploy(t *testing.T) {
 }
 
 // handOff begins a turn, and shuts its bot down when it has come to a place.
-func handOff[S any](t *testing.T, b *orchestrator.Orchestrator[S], session, text string, reached chan struct{}) {
+func handOff[C any](t *testing.T, a *agent.Agent[C], session, text string, reached chan struct{}) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
-		_, err := b.Execute(t.Context(), session, orchestrator.Input{Text: text}, nil)
+		_, err := a.Say(t.Context(), session, agent.Text(text), nil)
 		done <- err
 	}()
 	select {
@@ -67,7 +78,7 @@ func handOff[S any](t *testing.T, b *orchestrator.Orchestrator[S], session, text
 	}
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.Shutdown(now); err != nil {
+	if err := a.Bot().Shutdown(now); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; !errors.Is(err, orchestrator.ErrIndeterminate) {
@@ -75,13 +86,11 @@ func handOff[S any](t *testing.T, b *orchestrator.Orchestrator[S], session, text
 	}
 }
 
-func finish[S any](t *testing.T, b *orchestrator.Orchestrator[S], session string, at func(*S) *bot.State) {
+func finish[C any](t *testing.T, a *agent.Agent[C], session string) C {
 	t.Helper()
-	res, err := b.Resume(t.Context(), session, nil)
-	if err != nil {
-		t.Fatal(err)
+	res, err := a.Bot().Resume(t.Context(), session, nil)
+	if err != nil || res.State.Status != agent.Completed || res.State.Output == "" {
+		t.Fatalf("%+v, %v", res, err)
 	}
-	if s := at(&res.State); s.Decision != bot.Paid || s.Customer == nil || s.Reply == "" {
-		t.Errorf("%+v", s)
-	}
+	return res.State.Custom
 }

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -22,13 +23,14 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// A shop is where a test plays: stores, a provider, and the bot of a process.
+type outcome = agent.Outcome[bot.Memory]
+
+// A shop is where a test plays: stores, a provider, and the agents of a process.
 type shop struct {
 	t      *testing.T
-	config setting.Config
-	stores *setting.Stores
+	stores *stores.Stores
 	pays   refundtest.Provider
-	bot    *orchestrator.Orchestrator[bot.State]
+	bot    *bot.Bot[bot.Memory]
 	asked  int
 }
 
@@ -39,41 +41,43 @@ func everywhere(t *testing.T, test func(t *testing.T, s *shop)) {
 	for _, setting := range refundtest.Settings {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
-			c := refundtest.Config(t, setting)
-			s := &shop{t: t, config: c, stores: refundtest.Open(t, c), pays: refundtest.StartProvider(t)}
+			all := refundtest.Open(t, refundtest.Config(t, setting))
+			s := &shop{t: t, stores: all, pays: refundtest.StartProvider(t)}
 			s.bot = s.newBot(s.options())
 			test(t, s)
 		})
 	}
 }
 
-// options are those of a bot that does not wait long.
+// options are those of agents that do not wait long.
 func (s *shop) options() bot.Options {
 	return bot.Options{
-		Model: new(model.Scripted), Payments: s.pays.Client(), Shop: bot.DemoShop{}, Messages: s.stores.Messages(),
-		Pause: 10 * time.Millisecond,
+		Model: new(model.Scripted), Payments: s.pays.Client(), Shop: bot.DemoShop{}, Pause: 10 * time.Millisecond,
 	}
 }
 
 // newBot returns version 1, as another process would have it.
-func (s *shop) newBot(o bot.Options) *orchestrator.Orchestrator[bot.State] {
-	return newBot(s, bot.Definition(o), o)
-}
+func (s *shop) newBot(o bot.Options) *bot.Bot[bot.Memory] { return newBot(s, bot.New, o) }
 
-func newBot[S any](s *shop, d orchestrator.Definition[S], o bot.Options) *orchestrator.Orchestrator[S] {
+func newBot[C any](
+	s *shop, build func(bot.Options, agent.Stores, *orchestrator.Options) (*bot.Bot[C], error), o bot.Options,
+) *bot.Bot[C] {
 	s.t.Helper()
 	settings := s.stores.Options
-	bot.Configure(&settings, o)
 	settings.Logger = quiet()
-	b, err := orchestrator.New(d, s.stores.Checkpoints(), &settings)
+	b, err := build(o, s.stores.Stores, &settings)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), time.Second)
 		defer cancel()
-		if err := b.Shutdown(ctx); err != nil {
-			s.t.Error(err)
+		for _, shut := range []func(context.Context) error{
+			b.Concierge.Bot().Shutdown, b.Refunds.Bot().Shutdown, b.Desk.Bot().Shutdown,
+		} {
+			if err := shut(ctx); err != nil {
+				s.t.Error(err)
+			}
 		}
 	})
 	return b
@@ -88,84 +92,100 @@ func quiet() *slog.Logger {
 }
 
 // ask runs a turn that has to settle.
-func (s *shop) ask(session, text string) *orchestrator.Result[bot.State] {
+func (s *shop) ask(session, text string) *outcome {
 	s.t.Helper()
-	res, err := s.try(session, text)
-	if err != nil {
-		s.t.Fatalf("%q: %v", text, err)
+	o, err := s.try(session, text)
+	if err != nil || o.Status != agent.Completed {
+		s.t.Fatalf("%q: %+v, %v", text, o, err)
 	}
-	return res
+	return o
 }
 
-func (s *shop) try(session, text string) (*orchestrator.Result[bot.State], error) {
+func (s *shop) try(session, text string) (*outcome, error) {
 	s.asked++
-	return s.bot.Execute(s.t.Context(), session, orchestrator.Input{
-		RequestID: "request-" + strconv.Itoa(s.asked), Text: text,
-	}, nil)
+	in := orchestrator.Input{RequestID: "request-" + strconv.Itoa(s.asked), Text: text}
+	return s.bot.Refunds.Say(s.t.Context(), session, in, nil)
 }
 
 // says runs a turn whose reply has to hold a text.
-func (s *shop) says(session, text, want string) *orchestrator.Result[bot.State] {
+func (s *shop) says(session, text, want string) *outcome {
 	s.t.Helper()
-	res := s.ask(session, text)
-	if !strings.Contains(res.State.Reply, want) {
-		s.t.Errorf("to %q the bot says %q, want %q", text, res.State.Reply, want)
+	o := s.ask(session, text)
+	if !strings.Contains(o.Text, want) {
+		s.t.Errorf("to %q the bot says %q, want %q", text, o.Text, want)
 	}
-	return res
+	return o
+}
+
+// waiting are the orders of a session that the desk is asked about, with the ids of the calls.
+func (s *shop) waiting(session string) map[string]string {
+	s.t.Helper()
+	all := make(map[string]string)
+	for o, err := range s.bot.Desk.Waiting(s.t.Context(), "") {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if order, ok := strings.CutPrefix(o.Session, bot.CaseOf(session, "")); ok {
+			all[order] = o.Pending[0].Call.ID
+		}
+	}
+	return all
+}
+
+// decides answers for an order at the desk, and wants the customer to be told a text.
+func (s *shop) decides(session, order string, answer agent.Answer, want string) {
+	s.t.Helper()
+	call := s.waiting(session)[order]
+	if _, err := s.bot.Desk.Answer(s.t.Context(), bot.CaseOf(session, order), call, answer); err != nil {
+		s.t.Fatal(err)
+	}
+	s.told(session, want)
+}
+
+// told does what the watch of a process does, and wants the newest reply to hold a text.
+func (s *shop) told(session, want string) {
+	s.t.Helper()
+	for session, err := range s.bot.Refunds.Bot().Recoverable(s.t.Context(), true) {
+		if err == nil {
+			_, err = s.bot.Refunds.Bot().Recover(s.t.Context(), session)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if now, _, err := s.bot.Refunds.Get(s.t.Context(), session); err != nil || !strings.Contains(now.Output, want) {
+		s.t.Errorf("the customer is told %q, %v, want %q", now.Output, err, want)
+	}
 }
 
 // mode sets how the provider behaves.
 func (s *shop) mode(m provider.Mode) { s.pays.SetMode(m) }
 
-// flaky is a model that fails when it is told to.
-type flaky struct {
-	model.Model
-	fails func(call string) bool
+// A spy sees each request before its model, and may fail it.
+type spy struct {
+	agent.Model
+	see func(ctx context.Context, r agent.Request) error
+}
+
+func (m spy) Reply(ctx context.Context, r agent.Request, token func(string)) (agent.Reply, error) {
+	if err := m.see(ctx, r); err != nil {
+		return agent.Reply{}, err
+	}
+	return m.Model.Reply(ctx, r, token)
 }
 
 var errAway = errors.New("the model is away")
 
-func (f flaky) Compose(ctx context.Context, p model.Prompt, emit func(string)) (string, model.Usage, error) {
-	if f.fails("compose") {
-		return "", model.Usage{}, errAway
+// seen reports whether what was said since the customer's last message has a result of a tool.
+func seen(r agent.Request, tool string) bool {
+	found := false
+	for _, m := range r.Said {
+		for _, b := range m.Blocks {
+			c, ok := b.Call()
+			found = m.Role != message.RoleUser && (found || ok && c.Name == tool)
+		}
 	}
-	return f.Model.Compose(ctx, p, emit)
-}
-
-// agreeing is a model that takes each text for a yes too.
-type agreeing struct{ model.Model }
-
-func (a agreeing) Classify(
-	ctx context.Context, h []message.Message, text string,
-) (model.Intent, model.Usage, error) {
-	in, used, err := a.Model.Classify(ctx, h, text)
-	in.Yes = true
-	return in, used, err
-}
-
-// stuck is a model that never answers a call: its process is drained meanwhile.
-type stuck struct {
-	model.Model
-	in      string
-	reached chan struct{}
-}
-
-func (m stuck) Classify(ctx context.Context, h []message.Message, text string) (model.Intent, model.Usage, error) {
-	if m.in == "classify" {
-		close(m.reached)
-		<-ctx.Done()
-		return model.Intent{}, model.Usage{}, context.Cause(ctx)
-	}
-	return m.Model.Classify(ctx, h, text)
-}
-
-func (m stuck) Compose(ctx context.Context, p model.Prompt, emit func(string)) (string, model.Usage, error) {
-	if m.in == "compose" {
-		close(m.reached)
-		<-ctx.Done()
-		return "", model.Usage{}, context.Cause(ctx)
-	}
-	return m.Model.Compose(ctx, p, emit)
+	return found
 }
 
 // stuckShop never finds the customer.

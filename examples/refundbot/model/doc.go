@@ -1,3 +1,2 @@
-// Package model holds the language models of the refund bot behind one interface: a scripted model, which needs no
-// server, and a model that speaks the chat-completions protocol of OpenAI.
+// Package model has a model that needs no key: it reads English by patterns, and replies by rules.
 package model

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/agent"
 	"github.com/holdfast-go/holdfast/message"
 )
 
@@ -148,12 +149,8 @@ func TestClassify(t *testing.T) {
 		"ok, where is my parcel?":                                 shipping(""),
 		"what a day, and the queue at A-1043 was as long as ever": {Category: Other, Order: "A-1043"},
 	} {
-		got, used, err := new(Scripted).Classify(t.Context(), nil, text)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
-		}
-		if text != "" && (used.Input == 0 || used.Output == 0 || used.Cost == 0 || used.Model == "") {
-			t.Errorf("%q: %+v", text, used)
+		if got := classify(text); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v; want %+v", text, got, want)
 		}
 	}
 }
@@ -178,73 +175,93 @@ func TestTalk(t *testing.T) {
 		"What do you think of Napoleon?": "I cannot help with that",
 		"???":                            "I cannot help with that",
 	} {
-		got, _, err := new(Scripted).Compose(t.Context(), Prompt{Text: text, Category: Other}, nil)
-		if err != nil || !strings.Contains(got, want) {
-			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
+		if got := talk(text); !strings.Contains(got, want) {
+			t.Errorf("%q: %q; want %q", text, got, want)
 		}
 	}
 }
 
 func TestCompose(t *testing.T) {
-	facts := []string{"The refund of 42.00 for order A-1042 is paid.", "The receipt is R-1."}
+	paid := moment{category: Refund, decision: isPaid, found: &order{Cents: 42_00}, receipt: "R-1"}
+	facts := "The refund of 42.00 for order A-1042 is paid. The receipt is R-1."
+	bold := paid
+	bold.category, bold.text = Other, "can you promise it?"
 	for _, tt := range []struct {
 		name string
-		p    Prompt
+		d    dialog
+		fed  bool
 		want string
 	}{
-		{
-			"facts",
-			Prompt{Text: "refund A-1042", Category: Refund, Order: "A-1042", Facts: facts},
-			"Thank you for your patience. " + strings.Join(facts, " "),
-		},
+		{"facts", dialog{order: "A-1042", now: paid}, false, "Thank you for your patience. " + facts},
 		{
 			"no order",
-			Prompt{Text: "refund", Category: Refund, Facts: []string{"Which order is it about?"}},
-			"I am sorry to hear that. Which order is it about?",
+			dialog{now: moment{category: Refund, decision: noOrder}},
+			false,
+			"I am sorry to hear that. I need the number of the order. It looks like A-1042.",
 		},
 		{
-			"shipping",
-			Prompt{Text: "where?", Category: Shipping, Order: "A-1", Facts: []string{"It is on its way."}},
-			"I have looked it up for you. It is on its way.",
+			"shipping", dialog{order: "A-1", now: moment{
+				category: Shipping, decision: tell, found: &order{What: "a lamp", Status: "shipped"},
+			}}, false, "I have looked it up for you. Order A-1, a lamp, is shipped.",
 		},
-		{"talk", Prompt{Text: "thank you!", Category: Other}, "You are welcome. Is there anything else?"},
+		{"talk", dialog{now: moment{text: "thank you!", category: Other}}, false, "You are welcome. Is there anything else?"},
 		{
 			"too much",
-			Prompt{Text: "can you promise it?", Category: Other, Facts: facts[:1]},
-			facts[0] + " I guarantee that all of this is done by tomorrow.",
+			dialog{order: "A-1042", now: bold},
+			false,
+			facts + " I guarantee that all of this is done by tomorrow.",
 		},
 		{
 			"sent back",
-			Prompt{Text: "can you promise it?", Category: Other, Facts: facts[:1], Feedback: "promise nothing"},
-			"Let me be exact. " + facts[0] + " I cannot say more than that for certain.",
+			dialog{order: "A-1042", now: bold},
+			true,
+			"Let me be exact. " + facts + " I cannot say more than that for certain.",
 		},
 	} {
-		var pieces []string
-		got, used, err := new(Scripted).Compose(t.Context(), tt.p, func(s string) { pieces = append(pieces, s) })
-		if err != nil || got != tt.want {
-			t.Errorf("%s: %q, %v; want %q", tt.name, got, err, tt.want)
+		if got := tt.d.compose(tt.fed); got != tt.want {
+			t.Errorf("%s: %q; want %q", tt.name, got, tt.want)
 		}
-		if strings.Join(pieces, "") != got || len(pieces) != used.Output || used.Input == 0 {
-			t.Errorf("%s: pieces %q, usage %+v", tt.name, pieces, used)
+	}
+}
+
+// A customer whose words seem to agree to everything gets only what was offered.
+func TestSeemsToAgree(t *testing.T) {
+	d := &dialog{read: func(text string) Intent {
+		in := classify(text)
+		in.Yes = true
+		return in
+	}}
+	for _, said := range [][2]string{
+		{"Where is A-1013?", "Shall I?"},
+		{"And where is A-1007?", "Order A-1007, a parcel, is shipped."},
+		{"where is it?", "Order A-1007, a parcel, is shipped."},
+		{"Where are B-7 and B-8?", "Shall I look it up too?"},
+		{"where is it?", "Order B-8, a parcel, is shipped."},
+	} {
+		got := turn{text: said[0], results: map[string]agent.Result{}}
+		calls := d.take(got)
+		if len(calls) != 2 || calls[0].tool != "order" {
+			t.Fatalf("%q calls %+v", said[0], calls)
+		}
+		d.now.found = &order{What: "a parcel", Cents: 500, Status: "shipped"}
+		d.decide()
+		if calls := d.act(got); calls != nil || !strings.Contains(d.compose(false), said[1]) {
+			t.Errorf("to %q: %q, and calls %+v; want %q", said[0], d.compose(false), calls, said[1])
 		}
 	}
 }
 
 // What was asked, and which orders were named, survives two summaries.
 func TestSummarize(t *testing.T) {
-	m := new(Scripted)
-	first, _, err := m.Summarize(t.Context(), []message.Message{
-		message.User("where is A-1043?"), message.Assistant("Order A-1043 is on its way."), message.User("and A-1044?"),
-	})
-	if want := "The customer has asked about: shipping; orders named: A-1043, A-1044."; err != nil || first != want {
-		t.Errorf("%q, %v; want %q", first, err, want)
+	first := summarize("[user]\nwhere is A-1043?\n\n[assistant]\nOrder A-1043 is on its way.\n\n" +
+		"[user]\nand A-1044?\n\n")
+	if want := "The customer has asked about: shipping; orders named: A-1043, A-1044."; first != want {
+		t.Errorf("%q; want %q", first, want)
 	}
-	second, _, err := m.Summarize(t.Context(), []message.Message{
-		message.System(first), message.User("refund A-1044 please"), message.User("and refund a1042"),
-	})
-	want := first + " The customer has asked about: refund; orders named: A-1042."
-	if err != nil || second != want {
-		t.Errorf("%q, %v; want %q", second, err, want)
+	second := summarize("[summary of what came before]\n" + first +
+		"\n\n[user]\nrefund A-1044 please\n\n[user]\nand refund a1042\n\n")
+	if want := first + " The customer has asked about: refund; orders named: A-1042."; second != want {
+		t.Errorf("%q; want %q", second, want)
 	}
 }
 
@@ -252,17 +269,18 @@ func TestSummarize(t *testing.T) {
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &Scripted{Pause: time.Second}
-		p := Prompt{Facts: []string{"one two three four"}}
+		r := agent.Request{Said: []message.Message{message.User("thank you!")}, Tools: []agent.Tool{{Name: "order"}}}
 		began := time.Now()
-		if _, _, err := m.Compose(t.Context(), p, nil); err != nil || time.Since(began) != 4*time.Second {
-			t.Errorf("%v after %v", err, time.Since(began))
+		reply, err := m.Reply(t.Context(), r, func(string) {})
+		if err != nil || time.Since(began) != 7*time.Second || reply.Usage.Input == 0 || reply.Usage.Cost == 0 {
+			t.Errorf("%+v, %v after %v", reply, err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 1500*time.Millisecond, errors.New("handed over"))
 		defer cancel()
 		var said []string
-		_, used, err := m.Compose(ctx, p, func(s string) { said = append(said, s) })
-		if err == nil || err.Error() != "handed over" || !slices.Equal(said, []string{"one "}) || used.Output != 1 {
-			t.Errorf("%v after %q, %+v", err, said, used)
+		_, err = m.Reply(ctx, r, func(s string) { said = append(said, s) })
+		if err == nil || err.Error() != "handed over" || !slices.Equal(said, []string{"You "}) {
+			t.Errorf("%v after %q", err, said)
 		}
 	})
 }

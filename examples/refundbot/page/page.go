@@ -1,82 +1,52 @@
-// Package page serves the page of refundbot: a chat, and beside it the session as it is stored.
-//
-// The page is HTML, CSS and JavaScript as they stand in the directory web. Nothing builds them, and the page loads
-// nothing from elsewhere. It uses the routes of package turnhttp and those of refundbot under /app.
+// Package page serves the pages of refundbot: those to talk by package chatpage, and the desk's.
 package page
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"io/fs"
 	"net/http"
-	"path"
-	"time"
+
+	"github.com/holdfast-go/holdfast/turnhttp/chatpage"
 )
 
 //go:embed web
 var web embed.FS
 
-// policy lets the page load and call its own server only. It allows no script and no style in the HTML, and no HTML in
-// strings.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// policy lets the desk's page load and call its own server only. It allows no script and no style in the HTML, and no
+// HTML in strings.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-// A file is a part of the page.
-type file struct {
-	name, etag string
-	content    []byte
-}
-
-// Handler serves the page at / and its parts below /page/. Other paths are 404.
+// Handler serves the pages. Customers talk at / and at /concierge/. The desk is at /desk/, and shows what waits for it
+// at /desk/case/, and any session at /desk/session/. The parts of its page are below /page/.
 func Handler() http.Handler {
-	files, err := load()
+	files, err := fs.Sub(web, "web")
 	if err != nil {
-		panic(err) // the program was built without them
+		panic(err) // the folder is embedded
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f, ok := files[r.URL.Path]
-		if !ok {
-			http.NotFound(w, r)
-			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "the page can only be read", http.StatusMethodNotAllowed)
-			return
-		}
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cache-Control", "no-cache") // the ETag tells whether it has changed
-		h.Set("ETag", f.etag)
-		http.ServeContent(w, r, f.name, time.Time{}, bytes.NewReader(f.content))
-	})
+	parts := private(http.StripPrefix("/page/", http.FileServerFS(files)))
+	mux := http.NewServeMux()
+	mux.Handle("/{$}", chatpage.Handler(&chatpage.Options{Title: "Refunds", API: "/mine"}))
+	mux.Handle("/concierge/{$}", chatpage.Handler(&chatpage.Options{Title: "Concierge", API: "/mine/concierge"}))
+	mux.Handle("/desk/case/{$}", chatpage.Handler(&chatpage.Options{Title: "A refund", API: "/desk"}))
+	mux.Handle("/desk/session/{$}", chatpage.Handler(&chatpage.Options{Title: "A session"}))
+	mux.Handle("GET /desk/{$}", private(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFileFS(w, r, files, "office.html")
+	})))
+	mux.Handle("GET /page/{name}", parts)
+	return mux
 }
 
-// load returns the files by the paths at which they are served.
-func load() (map[string]file, error) {
-	files := make(map[string]file)
-	names, err := fs.Glob(web, "web/*")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		content, err := web.ReadFile(name)
-		if err != nil {
-			return nil, err
+// private sets the headers of the desk's page.
+func private(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-cache",
+		} {
+			w.Header().Set(name, value)
 		}
-		sum := sha256.Sum256(content)
-		f := file{path.Base(name), `"` + hex.EncodeToString(sum[:12]) + `"`, content}
-		if f.name == "index.html" {
-			files["/"] = f
-			continue
-		}
-		files["/page/"+f.name] = f
-	}
-	return files, nil
+		h.ServeHTTP(w, r)
+	})
 }

@@ -3,6 +3,7 @@ package stores
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"path/filepath"
 	"time"
@@ -11,36 +12,88 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
+	"github.com/holdfast-go/holdfast/agent"
+	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/postgres"
 	"github.com/holdfast-go/holdfast/redis"
 	"github.com/holdfast-go/holdfast/sqlite"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
+
+// A Config says where the stores are: in an SQLite file, in PostgreSQL, or in PostgreSQL with the runs, the streams and
+// the locks in Redis.
+type Config struct {
+	// Dir is the folder of the SQLite file. It is used if DatabaseURL is "".
+	Dir string
+
+	// DatabaseURL is of a PostgreSQL. RedisURL, which may be "", is of a Redis beside it.
+	DatabaseURL, RedisURL string
+
+	// RedisPrefix begins the keys in Redis. "" means "holdfast:".
+	RedisPrefix string
+
+	// Own puts the tables of the stores into the application's own set of migrations.
+	Own bool
+
+	// Newer lets Prepare accept a schema that a later version of the program has changed, as after a rollback.
+	Newer bool
+}
+
+// Setting names the setting: "sqlite", "postgres" or "postgres+redis".
+func (c Config) Setting() string {
+	switch {
+	case c.DatabaseURL == "":
+		return "sqlite"
+	case c.RedisURL == "":
+		return "postgres"
+	}
+	return "postgres+redis"
+}
+
+// A Database is a *sqlite.DB or a *postgres.DB.
+type Database interface {
+	agent.Database
+	TurnLog() turnlog.Lister
+	Up(ctx context.Context) error
+	Check(ctx context.Context) error
+	Schemas() []migrations.Schemer
+	Sweep(ctx context.Context, limit int) (retired int, err error)
+}
+
+// Stores are the stores of one setting.
+type Stores struct {
+	Config
+	agent.Stores
+	Options orchestrator.Options // with the Locker, if there is one
+	Close   func() error
+
+	db  Database
+	sql *sql.DB
+}
 
 const keep = 30 * 24 * time.Hour // what is only for people who look
 
 // Open opens what c names, and waits for no server. Close it.
-func Open(c setting.Config) (s *setting.Stores, err error) {
-	s = &setting.Stores{Config: c}
+func Open(c Config) (s *Stores, err error) {
+	s = &Stores{Config: c}
 	if c.DatabaseURL == "" {
-		if s.SQL, err = sqlite.Open(filepath.Join(c.Dir, "refundbot.db")); err != nil {
+		if s.sql, err = sqlite.Open(filepath.Join(c.Dir, "refundbot.db")); err != nil {
 			return nil, err
 		}
-		lite := sqlite.New(s.SQL, &sqlite.Options{Ages: sqlite.Ages{Effects: keep, TurnLogs: keep}})
-		s.Database, s.Close = lite, s.SQL.Close
-		s.Options = orchestrator.Options{Snapshots: lite.Snapshots(), Stream: lite.Stream()}
+		s.db = sqlite.New(s.sql, &sqlite.Options{Ages: sqlite.Ages{Effects: keep, TurnLogs: keep}})
+		s.Close = s.sql.Close
 	} else {
 		pool, err := pgxpool.New(context.Background(), c.DatabaseURL)
 		if err != nil {
 			return nil, err
 		}
 		pg := postgres.New(pool, &postgres.Options{Ages: postgres.Ages{Effects: keep, TurnLogs: keep}})
-		s.Database, s.SQL = pg, stdlib.OpenDBFromPool(pool)
-		s.Close = func() error { defer pool.Close(); return s.SQL.Close() }
-		s.Options = orchestrator.Options{Snapshots: pg.Snapshots(), Stream: pg.Stream(), Locker: pg.Locker()}
+		s.db, s.sql, s.Options.Locker = pg, stdlib.OpenDBFromPool(pool), pg.Locker()
+		s.Close = func() error { defer pool.Close(); return s.sql.Close() }
 	}
-	s.Options.Ledger, s.Options.TurnLog = s.Ledger(), s.TurnLog()
+	s.Stores = agent.On(s.db)
+	s.TurnLog = s.db.TurnLog()
 	if c.RedisURL != "" {
 		o, err := goredis.ParseURL(c.RedisURL)
 		if err != nil {
@@ -48,8 +101,13 @@ func Open(c setting.Config) (s *setting.Stores, err error) {
 		}
 		client, others := goredis.NewClient(o), s.Close
 		rd := redis.New(client, &redis.Options{Prefix: c.RedisPrefix})
-		s.Options.Snapshots, s.Options.Stream, s.Options.Locker = rd.Snapshots(), rd.Stream(), rd.Locker()
+		s.Snapshots, s.Stream, s.Options.Locker = rd.Snapshots(), rd.Stream(), rd.Locker()
 		s.Close = func() error { return errors.Join(client.Close(), others()) }
 	}
 	return s, nil
+}
+
+// Sweep retires what nobody needs any more.
+func (s *Stores) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	return s.db.Sweep(ctx, limit)
 }

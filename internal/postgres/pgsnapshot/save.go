@@ -16,10 +16,7 @@ func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	save, args := s.sql.save, []any{
-		r.Orchestrator, r.Session, r.ID, r.Fence.Epoch, r.Fence.Nonce, r.RequestID, r.Turn, r.Attempt, r.Base,
-		string(r.Status), r.Seq, document(r), r.Error, microseconds(r.Pause),
-	}
+	save, args := s.sql.save, saveArgs(r)
 	if s.calls != nil {
 		return s.told(ctx, "save", r.Key, s.calls.save, withParts(args, r.Parts)...)
 	}
@@ -34,6 +31,14 @@ func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 		s.clean(ctx, r.Key, version)
 	}
 	return s.error(ctx, "save", r.Key, err)
+}
+
+// saveArgs returns the parameters of a Save without parts.
+func saveArgs(r snapshot.Run) []any {
+	return []any{
+		r.Orchestrator, r.Session, r.ID, r.Fence.Epoch, r.Fence.Nonce, r.RequestID, r.Turn, r.Attempt, r.Base,
+		string(r.Status), r.Seq, document(r), r.Error, microseconds(r.Pause),
+	}
 }
 
 // whyNotSaved explains a Save which changed nothing. It returns nil if r.Seq is not above the stored Seq.

@@ -47,8 +47,8 @@ const (
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, joined, clean,
-	peek, session, listed, runs, unattended, sweep, raise string
+	begin, beginParts, create, createParts, find, spent, save, saveParts, saveEffects, saved, adopt, parts, delete,
+	joined, clean, peek, session, listed, runs, unattended, sweep, raise string
 
 	// These are the statements of the same name for a brief Query. They leave out the fields that Query.Brief names.
 	findBrief, adoptBrief, sessionBrief, runsBrief, unattendedBrief string
@@ -96,6 +96,16 @@ var templates = queries{
 			parts = parts OR {parts}, error = $13, not_before = {later}, saved_at = clock_timestamp()
 		WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND seq < $11
 			AND status <> 'ended' AND deleted_at IS NULL`,
+
+	// saveEffects is saveParts with a pgjoin.BatchPart. If an effect changes after the condition was judged, the whole
+	// statement fails with notPlain.
+	saveEffects: `
+		WITH ready AS (
+			SELECT 1 WHERE {batch_ready}
+		), r AS ({save} AND EXISTS (SELECT FROM ready) RETURNING parts, payload_version
+		), p AS ({put_parts}
+		), {batch_write}
+		SELECT {parted}, {durable}, (CASE WHEN {batch_done} THEN '1' ELSE ` + "'" + notPlain + "'" + ` END)::integer FROM r`,
 
 	// saved says whether the stored Seq is not below that of a Save. If so, the stored save is durable.
 	saved: `
@@ -219,13 +229,19 @@ var templates = queries{
 		SELECT count(*) FROM raised HAVING {durable} <> ''`,
 }
 
+// notPlain is in the log of the server if an effect has changed while a run was saved with it.
+const notPlain = "holdfast: an effect has changed, and the run is saved without it"
+
+// putParts inserts the parts $15 and $16.
+const putParts = `
+			INSERT INTO {run_parts} (orchestrator, session, payload_version, name, doc)
+			SELECT $1, $2, r.payload_version, n.name, n.doc::jsonb FROM r, unnest($15::text[], $16::text[]) AS n (name, doc)
+			ON CONFLICT (orchestrator, session, payload_version, name) DO UPDATE SET doc = excluded.doc`
+
 // andParts returns statement, which writes a run, with an INSERT of the parts $15 and $16.
 func andParts(statement, columns string) string {
 	return `
-		WITH r AS (` + statement + ` RETURNING parts, payload_version), p AS (
-			INSERT INTO {run_parts} (orchestrator, session, payload_version, name, doc)
-			SELECT $1, $2, r.payload_version, n.name, n.doc::jsonb FROM r, unnest($15::text[], $16::text[]) AS n (name, doc)
-			ON CONFLICT (orchestrator, session, payload_version, name) DO UPDATE SET doc = excluded.doc
+		WITH r AS (` + statement + ` RETURNING parts, payload_version), p AS (` + putParts + `
 		)
 		SELECT ` + columns + ` FROM r`
 }
@@ -247,6 +263,9 @@ func names(d *pgstate.DB) *strings.Replacer {
 
 func fillAll(names *strings.Replacer) queries {
 	q := templates
+	q.saveEffects = strings.NewReplacer(
+		`{save}`, strings.ReplaceAll(q.save, `{parts}`, `$15::text[] IS NOT NULL`), `{put_parts}`, putParts,
+	).Replace(q.saveEffects)
 	for _, w := range []struct {
 		plain, parts *string
 		columns      string
@@ -270,8 +289,8 @@ func fillAll(names *strings.Replacer) queries {
 	}
 	pgstate.Fill(names,
 		&q.findBrief, &q.adoptBrief, &q.sessionBrief, &q.runsBrief, &q.unattendedBrief,
-		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved,
-		&q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek,
+		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saveEffects,
+		&q.saved, &q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek,
 		&q.session, &q.listed, &q.runs, &q.unattended, &q.raise,
 	)
 	return q

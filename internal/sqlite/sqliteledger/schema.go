@@ -86,8 +86,9 @@ var layout = sqlitestore.Layout{
 		{Name: "{prefix}effect_raises", Columns: "epoch lost until why"},
 	},
 	Statements: []string{
-		adoptSQL, fenceSQL, unknownSQL, insertSQL, metSQL, effectSQL, reissueSQL, finishSQL, completeSQL, listSQL,
-		listOpenSQL, listRunSQL, listSessionSQL, listIDSQL, listBriefSQL, listOpenBriefSQL, listRunBriefSQL,
+		adoptSQL, fenceSQL, unknownSQL, insertSQL, metSQL, carriedSQL, effectSQL, reissueSQL, finishSQL,
+		completeSQL, listSQL, listOpenSQL,
+		listRunSQL, listSessionSQL, listIDSQL, listBriefSQL, listOpenBriefSQL, listRunBriefSQL,
 		listSessionBriefSQL, listIDBriefSQL, listAnswersSQL, listAnswersBriefSQL,
 		sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL, raiseSQL, aheadSQL, endSQL,
 	},

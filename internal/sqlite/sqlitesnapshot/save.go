@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -40,20 +41,29 @@ func (s *Store) save(ctx context.Context, r snapshot.Run) error {
 		if saved, err = s.write(ctx, st, c); saved || err != nil {
 			return err
 		}
-		var in *row
-		in, err = one(ctx, st[ownerSQL], scanOwner, r.Orchestrator, r.Session)
-		switch {
-		case err != nil:
-		case in == nil, in.deleted, in.ID != r.ID, in.Fence != r.Fence:
-			return lock.ErrFenced
-		case in.Seq >= r.Seq:
+		var repeat bool
+		if repeat, err = s.repeats(ctx, st, r); repeat {
 			return nil
-		case in.Status == snapshot.Ended:
-			return lock.ErrFenced
 		}
-		// The stored run has parts, which the Payload replaces.
 	}
 	return err
+}
+
+// repeats explains a Save that touched no row. It reports whether r is a repeat or a late copy. Without an error, the
+// stored run has parts, which the Payload replaces.
+func (s *Store) repeats(ctx context.Context, st sqlitestore.Statements, r snapshot.Run) (bool, error) {
+	in, err := one(ctx, st[ownerSQL], scanOwner, r.Orchestrator, r.Session)
+	switch {
+	case err != nil:
+		return false, err
+	case in == nil, in.deleted, in.ID != r.ID, in.Fence != r.Fence:
+		return false, lock.ErrFenced
+	case in.Seq >= r.Seq:
+		return true, nil
+	case in.Status == snapshot.Ended:
+		return false, lock.ErrFenced
+	}
+	return false, nil
 }
 
 // saving returns the change that saves r if the stored run has no parts to remove.

@@ -91,17 +91,20 @@ func pending(t *testing.T, st agent.Stores) {
 		answer *ledger.Answer
 		runs   int32
 		want   string
+		unsure bool
 	}{
-		{"pure", ledger.Pure, true, nil, 2, "paid 2"},
-		{"idempotent, before", ledger.Idempotent, false, nil, 2, "paid 2"},
-		{"idempotent, after", ledger.Idempotent, true, nil, 2, "paid 2"},
-		{"verifiable, before", ledger.Verifiable, false, nil, 2, "paid 2"},
-		{"verifiable, after", ledger.Verifiable, true, nil, 1, "found"},
-		{"ask, yes", ledger.Ask, true, yes, 1, "it was done, as a person says"},
-		{"ask, with a receipt", ledger.Ask, true, text, 1, "receipt 7"},
-		{"ask, with more", ledger.Ask, true, other, 1, `{"receipt":7}`},
-		{"ask, no", ledger.Ask, false, no, 2, "paid 2"},
-		{"ask, skip", ledger.Ask, true, skip, 1, "not executed: a person has decided so"},
+		{"pure", ledger.Pure, true, nil, 2, "paid 2", false},
+		{"idempotent, before", ledger.Idempotent, false, nil, 2, "paid 2", false},
+		{"idempotent, after", ledger.Idempotent, true, nil, 2, "paid 2", false},
+		{"verifiable, before", ledger.Verifiable, false, nil, 2, "paid 2", false},
+		{"verifiable, after", ledger.Verifiable, true, nil, 1, "found", false},
+		{"verifiable, unsure", ledger.Verifiable, true, text, 1, "receipt 7", true},
+		{"verifiable, unsure, no", ledger.Verifiable, false, no, 2, "paid 2", true},
+		{"ask, yes", ledger.Ask, true, yes, 1, "it was done, as a person says", false},
+		{"ask, with a receipt", ledger.Ask, true, text, 1, "receipt 7", false},
+		{"ask, with more", ledger.Ask, true, other, 1, `{"receipt":7}`, false},
+		{"ask, no", ledger.Ask, false, no, 2, "paid 2", false},
+		{"ask, skip", ledger.Ask, true, skip, 1, "not executed: a person has decided so", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			session, in := c.name, orchestrator.Input{RequestID: "r", Text: "go"}
@@ -117,7 +120,12 @@ func pending(t *testing.T, st agent.Stores) {
 					return fmt.Sprint("paid ", runs.Load()), nil
 				},
 				Settles: time.Nanosecond,
-				Verify:  func(context.Context, agent.Call) (string, bool, error) { return "found", c.landed, nil },
+				Verify: func(context.Context, agent.Call) (string, bool, error) {
+					if c.unsure {
+						return "", false, agent.InDoubt(errors.New("the bank does not say"))
+					}
+					return "found", c.landed, nil
+				},
 			}
 			model := Answers(Call("c", "pay", `{}`))
 			d := agent.Definition[None]{

@@ -167,20 +167,4 @@ func TestNoHomePaths(t *testing.T) {
 	}
 }
 
-// Only Serve drains: the handlers of turnhttp work in a program that drains in its own way.
-func TestServeAloneDrains(t *testing.T) {
-	for _, p := range packages(t) {
-		if relative(p) != "turnhttp" {
-			continue
-		}
-		for name, f := range parsed(t, p.Dir) {
-			for _, spec := range f.Imports {
-				if spec.Path.Value == `"`+module+`/bootdrain"` && !strings.HasPrefix(name, "serve") {
-					t.Errorf("turnhttp/%s imports bootdrain", name)
-				}
-			}
-		}
-	}
-}
-
 func relative(p listed) string { return strings.TrimPrefix(p.ImportPath, module+"/") }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/inbox/inboxtest"
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 	"github.com/holdfast-go/holdfast/stream"
@@ -36,6 +37,10 @@ func TestAround(t *testing.T) {
 	snapshottest.RunJoiner(t, func(*testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
 		turns := new(checkpoint.Memory)
 		return faulttest.Joined(new(snapshot.Memory), turns, nil, pass).(snapshottest.JoiningStore), turns
+	})
+	snapshottest.RunEffectJoiner(t, func(*testing.T) (snapshottest.CarryingStore, snapshottest.RaisingLedger) {
+		s := faulttest.Joined(new(snapshot.Memory), new(checkpoint.Memory), nil, pass)
+		return s.(snapshottest.CarryingStore), new(ledger.Memory)
 	})
 	transcripttest.Run(t, func(*testing.T) transcript.Store {
 		return faulttest.Transcripts(new(transcript.Memory), pass)

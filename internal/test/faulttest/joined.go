@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // Joined returns s behind an Around, as a Joiner with turns and log, the stores that are asked in the end, wherever s
-// is one. log may be nil. A turn that settles so is a call named Settle.
+// is one. log may be nil. A turn that settles so is a call named Settle. It carries effects if s does.
 func Joined(s snapshot.Store, turns checkpoint.Store, log turnlog.Log, around Around) snapshot.Store {
 	return &joined{&snapshots{s, around}, turns, log}
 }
@@ -55,6 +56,26 @@ func (s *joined) JoinEnds(checkpoint.Store, any) snapshot.SettleEnd {
 		return ask(ctx, s.around, settleOf(l, cp), func(ctx context.Context) (bool, error) {
 			return settle(ctx, l, cp, o, e)
 		})
+	}
+}
+
+// JoinEffects implements [snapshot.EffectJoiner], for a ledger that is behind an Around too. A save that carries
+// effects is a call named Save.
+func (s *joined) JoinEffects(l ledger.Ledger) snapshot.SaveEffects {
+	j, ok := s.store.(snapshot.EffectJoiner)
+	if !ok {
+		return nil
+	}
+	if behind, ok := l.(*effects); ok {
+		l = behind.ledger
+	}
+	save := j.JoinEffects(l)
+	if save == nil {
+		return nil
+	}
+	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
+		c := Call{Method: "Save", Session: r.Session, Run: r.ID, Status: r.Status, Batch: b}
+		return ask(ctx, s.around, c, func(ctx context.Context) (bool, error) { return save(ctx, r, b) })
 	}
 }
 

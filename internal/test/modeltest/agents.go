@@ -2,6 +2,7 @@ package modeltest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -86,11 +87,19 @@ func talks(t testing.TB, api API) {
 	}
 }
 
-// A shop whose chat has a tool that runs in the browser and one that a person has to approve, behind HTTP.
+// refundOf is what the model asks for.
+type refundOf struct {
+	Order string `json:"order"`
+	Cents int    `json:"cents"`
+}
+
+// A chat behind HTTP, with a tool that runs in the browser and one that a person has to approve. Another process takes
+// the result of the browser. A user cannot approve, and the desk can.
 func shop(t testing.TB, api API) {
 	script := scripted.New(
 		scripted.On(`(A-\d+)`,
-			scripted.Say("I look.").Call("lookup", order{"{1}"}).Call("photo", "{}").Call("refund", order{"{1}"}),
+			scripted.Say("I look.").Call("lookup", order{"{1}"}).Call("photo", "{}").
+				Call("refund", refundOf{"{1}", 420_00}),
 			scripted.Say("Your money is back.")))
 	server := httptest.NewServer(api.Serve(script))
 	defer server.Close()
@@ -102,20 +111,20 @@ func shop(t testing.TB, api API) {
 	st := agent.InMemory()
 	open := func() *agent.Agent[memory] {
 		a, err := agent.New(agent.Definition[memory]{
-			Name: "support", Model: m, Instructions: "You work for a shop.", Window: 40,
+			Name: "support", Model: m, Instructions: "You work for a shop.", MaxCost: 2, Window: 40,
 			Tools: []agent.Tool{
 				agent.Read("lookup", "looks an order up", func(context.Context, order) (order, error) {
 					return order{"here"}, nil
 				}),
 				agent.ClientTool[struct{}]("photo", "a photo of the parcel"),
-				agent.Effect[order, string]{
+				agent.Effect[refundOf, string]{
 					Name: "refund", Description: "pays an order back", Class: ledger.Verifiable,
-					Run: func(context.Context, string, order) (string, error) { pays.Add(1); return "receipt", nil },
+					Run: func(context.Context, string, refundOf) (string, error) { pays.Add(1); return "receipt", nil },
 					Verify: func(context.Context, string) (string, bool, error) {
 						return "receipt", pays.Load() > 0, nil
 					},
-					Key:     func(o order) string { return o.Order },
-					Approve: func(order) bool { return true },
+					Key:     func(r refundOf) string { return r.Order },
+					Approve: func(r refundOf) bool { return r.Cents > 100_00 },
 				}.Tool(),
 			},
 			After: func(m *memory, c agent.Call, r agent.Result) {
@@ -129,12 +138,14 @@ func shop(t testing.TB, api API) {
 		}
 		return a
 	}
-	web := httptest.NewServer(agent.Handler(open(), turnhttp.Options[agent.State[memory]]{Authorize: turnhttp.Anyone}))
+	web := httptest.NewServer(agent.Handler(open(), turnhttp.Options[agent.State[memory]]{Authorize: usersAndDesk}))
 	defer web.Close()
-	post := func(path, body string) (int, string) { return posted(t, web.URL+"/sessions/s/"+path, body) }
-	status, body := post("turns", `{"message":"A-1042 arrived broken"}`)
-	if status != http.StatusOK || !strings.Contains(body, "paused") {
-		t.Fatalf("%d %s", status, body)
+	do := func(user, method, path, body string) (int, string) {
+		return visit(t, user, method, web.URL+"/sessions/s/"+path, body)
+	}
+	status, body := do("ann", "POST", "turns", `{"message":"A-1042 arrived broken"}`)
+	if status != http.StatusOK || !strings.Contains(body, "paused") || pays.Load() != 0 {
+		t.Fatalf("%d %s; paid %d times", status, body, pays.Load())
 	}
 	a := open() // another process
 	s, _, err := a.Get(t.Context(), "s")
@@ -144,25 +155,46 @@ func shop(t testing.TB, api API) {
 	if _, err := a.Answer(t.Context(), "s", s.Open[0].Call.ID, agent.Done("broken.jpg")); err != nil {
 		t.Fatal(err)
 	}
-	o, err := a.Answer(t.Context(), "s", s.Open[1].Call.ID, agent.Approve("desk"))
-	if err != nil || o.Text != "Your money is back." || pays.Load() != 1 ||
-		fmt.Sprint(o.Custom.Refunded) != "[receipt]" {
-		t.Errorf("%+v, %v; paid %d times", o, err, pays.Load())
+	var list struct{ Questions []struct{ ID, Sum string } }
+	_, body = do("desk", "GET", "questions", "")
+	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Questions) != 1 {
+		t.Fatalf("%s, %v", body, err)
 	}
-	_, err = a.Answer(t.Context(), "s", s.Open[1].Call.ID, agent.Refuse("owner", ""))
+	q := list.Questions[0]
+	yes := fmt.Sprintf(`{"sum":%q,"answer":{"approved":true}}`, q.Sum)
+	if status, body := do("ann", "POST", "questions/"+q.ID, yes); status != http.StatusForbidden {
+		t.Errorf("a user approves: %d %s", status, body)
+	}
+	_, body = do("desk", "POST", "questions/"+q.ID, yes)
+	s, _, err = a.Get(t.Context(), "s")
+	if err != nil || !strings.Contains(body, "Your money is back.") || pays.Load() != 1 ||
+		fmt.Sprint(s.Custom.Refunded) != "[receipt]" {
+		t.Errorf("%s, %+v, %v; paid %d times", body, s.Custom, err, pays.Load())
+	}
+	_, err = a.Answer(t.Context(), "s", q.ID, agent.Refuse("owner", ""))
 	if !errors.Is(err, agent.ErrAnswered) {
 		t.Error(err)
 	}
 }
 
-func posted(t testing.TB, url, body string) (status int, text string) {
+// usersAndDesk lets users say things, and the desk answer.
+func usersAndDesk(r *http.Request, _ string, action turnhttp.Action) (turnhttp.Actor, error) {
+	who := turnhttp.Actor(r.Header.Get("X-User"))
+	if (action == turnhttp.ActionTurn) == (who == "desk") {
+		return "", turnhttp.ErrDenied
+	}
+	return who, nil
+}
+
+func visit(t testing.TB, user, method, url, body string) (status int, text string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", "1")
+	req.Header.Set("X-User", user)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

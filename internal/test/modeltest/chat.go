@@ -9,7 +9,8 @@ import (
 
 // Chat is the format of chat completions.
 var Chat = Wire{
-	Path: "/chat/completions", Key: "OPENAI_API_KEY", Parse: parseChat, Frames: chatFrames, Fault: openaiFault,
+	Path: "/chat/completions", Key: "OPENAI_API_KEY", Most: 128,
+	Parse: parseChat, Frames: chatFrames, Fault: openaiFault,
 	Broken: func(code, text string) string { return "data: " + openaiFault(code, text) + "\n\n" },
 	Strays: []string{": keep alive\n\n", "data: {\"id\":\"c\",\"object\":\"other\",\"new\":[1],\"choices\":[]}\n\n"},
 }

@@ -174,6 +174,22 @@ func tools(t testing.TB, api API) {
 	if err != nil && strings.Contains(err.Error(), "refund") {
 		t.Error(err)
 	}
+	for n := 127; n <= 130; n++ {
+		many := make([]agent.Tool, n)
+		for i := range many {
+			many[i].Name = fmt.Sprint("tool-", i)
+		}
+		err := m.(agent.ToolChecker).CheckTools(many)
+		if fits := api.Most == 0 || n <= api.Most; fits != (err == nil) {
+			t.Errorf("%d tools: %v", n, err)
+		}
+	}
+	union := wrong[1]
+	union.Run = func(context.Context, agent.Call) (string, error) { return "", nil }
+	d := agent.Definition[none]{Name: "shop", Model: m, Tools: []agent.Tool{union}}
+	if _, err := agent.New(d, agent.InMemory(), nil); err == nil || !strings.Contains(err.Error(), `tool "union"`) {
+		t.Errorf("agent.New: %v", err)
+	}
 	_, err = m.Reply(t.Context(), agent.Request{Said: told.Said, Tools: wrong[:1]}, func(string) {})
 	if !retry.IsPermanent(err) {
 		t.Error(err)

@@ -8,7 +8,8 @@ import (
 
 // Responses is the format of the responses API.
 var Responses = Wire{
-	Path: "/responses", Key: "OPENAI_API_KEY", Parse: parseResponses, Frames: responsesFrames, Fault: openaiFault,
+	Path: "/responses", Key: "OPENAI_API_KEY", Most: 128,
+	Parse: parseResponses, Frames: responsesFrames, Fault: openaiFault,
 	Broken: func(code, text string) string {
 		return frame("error", object{"type": "error", "code": code, "message": text, "param": nil})
 	},

@@ -23,6 +23,7 @@ type Wire struct {
 	Broken func(code, text string) (one string) // an error as an event of a stream
 	Strays []string                             // events of which no client knows
 
+	Most                 int  // tools in a request; 0 is any number
 	Thinks, Marks, Fails bool // what the API has: thoughts, marks for the cache, a mark on results that failed
 }
 

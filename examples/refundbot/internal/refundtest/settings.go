@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
-	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
@@ -19,9 +18,9 @@ import (
 var Settings = []string{"sqlite", "postgres", "postgres+redis"}
 
 // Config returns a fresh place for the stores of a setting. It skips the test if a server is missing.
-func Config(tb testing.TB, name string) setting.Config {
+func Config(tb testing.TB, name string) stores.Config {
 	tb.Helper()
-	c := setting.Config{Dir: tb.TempDir()}
+	c := stores.Config{Dir: tb.TempDir()}
 	if name != "sqlite" {
 		c.DatabaseURL = testenv.PostgresURL(tb)
 	}
@@ -33,7 +32,7 @@ func Config(tb testing.TB, name string) setting.Config {
 }
 
 // Open opens the stores of a process. They are closed when the test ends.
-func Open(tb testing.TB, c setting.Config) *setting.Stores {
+func Open(tb testing.TB, c stores.Config) *stores.Stores {
 	tb.Helper()
 	s, err := stores.Open(c)
 	if err != nil {

@@ -82,7 +82,7 @@ var timed = []string{"Beat", "Rest", "Renew", "Held"}
 // store makes a call of a store.
 func (h *hook) store(ctx context.Context, c faulttest.Call, next func(context.Context) error) (err error) {
 	call := func() {
-		if err = next(ctx); err == nil && slices.Contains([]string{"Save", "Append", "Settle"}, c.Method) {
+		if err = next(ctx); err == nil && slices.Contains([]string{"Save", "Append", "Settle", "Record"}, c.Method) {
 			h.replied(agentOf(c.Session), false)
 		}
 	}

@@ -20,10 +20,11 @@ import (
 func soak() bool { return os.Getenv("HOLDFAST_SOAK") == "1" }
 
 // A process is killed before and after each call of a store, of a model and of a vendor: in a turn with a tool of each
-// class and one that waits for a person, in one that a message steers, in one whose history a summary shortens, and in
-// one whose child waits for a person. Messages move to the transcript in between. A second process goes on. Each charge
-// is made once, or a person is asked. The model is asked once more only if a reply was lost that no save had. What it
-// is given is valid, and what was said in the end is what is said without a kill.
+// class and one that waits for a person, in one whose tools ask before they pay, in one that a message steers, in one
+// whose history a summary shortens, and in one whose child waits for a person. Messages move to the transcript in
+// between. A second process goes on. Each charge is made once, or a person is asked. The model is asked once more only
+// if a reply was lost that no save had. What it is given is valid, and what was said in the end is what is said without
+// a kill.
 //
 // The three sites share the points. With HOLDFAST_SOAK=1 each of them plays all points.
 func TestKillEverywhere(t *testing.T) {
@@ -32,7 +33,7 @@ func TestKillEverywhere(t *testing.T) {
 			t.Parallel()
 			s := sites[name](t)
 			for scene, logs := range map[string][]bool{
-				"turn": {false, true}, "family": {false, true}, "steered": {false}, "summed": {false},
+				"turn": {false, true}, "asked": {false}, "family": {false, true}, "steered": {false}, "summed": {false},
 			} {
 				for _, log := range logs {
 					own := s
@@ -60,25 +61,28 @@ type tally struct {
 // killEverywhere kills the processes of a scene: at each point, or at those that are for the site of this number.
 func killEverywhere(t *testing.T, s site, scene string, number int, vendor string) {
 	whole := &play{
-		Site: s.copied(t), Scene: scene, Session: fmt.Sprint(scene, s.Log), Dir: t.TempDir(), Vendor: vendor,
+		Site: s.copied(t), Scene: scene, Session: fmt.Sprint(vendor, scene, s.Log), Dir: t.TempDir(), Vendor: vendor,
 	}
 	points, said := whole.goesOn(t, 0, nil)
 	if len(points) < 60 {
 		t.Fatalf("a process has only the points %q", points)
 	}
-	sum, every := new(tally), 3
-	if scene == "steered" || scene == "summed" || vendor != "" { // they are a "turn" or a "family", but for some calls
-		every = 9
+	sum, every, apart := new(tally), 3, 1
+	switch { // these are a "turn" or a "family", but for some calls
+	case vendor != "":
+		every, apart = 18, 3
+	case scene == "steered" || scene == "summed":
+		every, apart = 9, 3
 	}
 	t.Run("at", func(t *testing.T) {
 		for i, at := range points {
-			if !soak() && i%every != number*every/3 {
+			if !soak() && i%every != number*apart {
 				continue
 			}
 			t.Run(at, func(t *testing.T) {
 				t.Parallel()
 				p := &play{
-					Site: s.copied(t), Scene: scene, Session: fmt.Sprint(scene, s.Log, " ", at),
+					Site: s.copied(t), Scene: scene, Session: fmt.Sprint(vendor, scene, s.Log, " ", at),
 					Dir: t.TempDir(), At: at, Vendor: vendor,
 				}
 				lost, struck := p.kill(t)
@@ -170,6 +174,10 @@ func (p *play) judge(t *testing.T, lost int, sum *tally) {
 	for _, v := range p.vendors() {
 		if paid := p.noted("paid-" + v); len(paid) != 1 {
 			t.Errorf("%s was charged %d times: %q", v, len(paid), paid)
+		}
+		asked := append(p.noted("questions-"+v), p.noted("paid-"+v)...)
+		if all := slices.Compact(slices.Clone(asked)); len(all) != 1 || p.Scene == "asked" && len(asked) > 3 {
+			t.Errorf("%s has got the keys %q", v, asked)
 		}
 	}
 	asked, doubts := len(p.noted("asked")), p.noted("doubts")

@@ -9,6 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.MainWith(m, map[string]testenv.Role{roleDies: dies}) }
+func TestMain(m *testing.M) {
+	testenv.MainWith(m, map[string]testenv.Role{roleDies: dies, roleOutside: diesOutside})
+}
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -62,11 +62,17 @@ func (p *play) plays(ctx context.Context, st agent.Stores, h *hook) (all []*agen
 // has not come to the point.
 func (p *play) kill(t *testing.T) (lost int, struck bool) {
 	t.Helper()
+	return p.killAs(t, roleDies)
+}
+
+// killAs is kill, of a process with a role.
+func (p *play) killAs(t *testing.T, role string) (lost int, struck bool) {
+	t.Helper()
 	text, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := testenv.StartRole(t, roleDies, string(text))
+	c := testenv.StartRole(t, role, string(text))
 	last := ""
 	for c.Out.Scan() {
 		last = c.Out.Text()
@@ -119,16 +125,22 @@ func (p *play) answer(
 	ctx context.Context, a *agent.Agent[none], o *agent.Outcome[none],
 ) (_ *agent.Outcome[none], err error) {
 	kinds, pending := []agent.Kind{agent.Approval}, o.Pending
-	if p.Scene == "three" {
+	switch p.Scene {
+	case "three":
 		kinds = []agent.Kind{agent.Client, agent.Approval}
+	case "asked":
+		kinds = []agent.Kind{agent.Input, agent.Input, agent.Input}
 	}
 	if len(pending) != len(kinds) {
 		return nil, fmt.Errorf("the turn waits for %+v", pending)
 	}
 	for i, want := range kinds {
 		ans := agent.Approve("desk")
-		if want == agent.Client {
+		switch want {
+		case agent.Client:
 			ans = agent.Done("photo " + long)
+		case agent.Input:
+			ans = agent.Provide("desk", "yes")
 		}
 		o, err = a.Answer(ctx, p.Session, pending[i].Call.ID, ans)
 		if err != nil || p.Part == shoots {
@@ -158,7 +170,8 @@ func (p *play) resolve(ctx context.Context, book ledger.Ledger) error {
 			<-time.After(settles)
 			continue
 		}
-		ans := ledger.Answer{Landed: slices.Contains(p.noted("paid-"+e.Name), e.ID), By: "desk"}
+		paid := p.noted("paid-" + e.Name)
+		ans := ledger.Answer{Landed: slices.Contains(paid, e.ID) || slices.Contains(paid, e.Key), By: "desk"}
 		if ans.Landed {
 			ans.Result = json.RawMessage(`"paid ` + long + `"`)
 		}

@@ -22,7 +22,7 @@ type none struct{}
 // A play is a scene in a session.
 type play struct {
 	Site    site
-	Scene   string // "turn", "family", "three", "steered" or "summed"
+	Scene   string // "turn", "asked", "family", "three", "steered" or "summed"
 	Part    string // of "three": what the process does; "" is all
 	Session string
 	Dir     string // what the model, the vendors and the person have noted
@@ -51,12 +51,15 @@ func (p *play) vendors() []string {
 	if p.Scene == "family" || p.Scene == "three" {
 		return []string{"approved"}
 	}
+	if p.Scene == "asked" {
+		return []string{"idem", "verify", "ask"}
+	}
 	return []string{"idem", "verify", "ask", "approved"}
 }
 
 // replies returns how many replies a scene needs.
 func (p *play) replies() int {
-	return map[string]int{"turn": 2, "family": 4, "three": 6, "steered": 2, "summed": 3}[p.Scene]
+	return map[string]int{"turn": 2, "asked": 2, "family": 4, "three": 6, "steered": 2, "summed": 3}[p.Scene]
 }
 
 // note writes a line that is there when the process is not any more.
@@ -116,6 +119,20 @@ func (p *play) effect(h *hook, vendor string, class ledger.Class, asks bool) age
 			return "paid " + long, slices.Contains(p.noted("paid-"+vendor), key), nil
 		},
 	}.Tool()
+}
+
+// asking returns a tool that asks before it charges a vendor.
+func (p *play) asking(h *hook, vendor string, class ledger.Class) agent.Tool {
+	tool := p.effect(h, vendor, class, false)
+	pays := tool.Run
+	tool.Run = func(ctx context.Context, c agent.Call) (string, error) {
+		if agent.From(ctx).Answer != nil {
+			return pays(ctx, c)
+		}
+		h.around("question "+vendor, func() { p.note("questions-"+vendor, c.Key) })
+		return "", agent.Ask(agent.Question{Text: "sure?"})
+	}
+	return tool
 }
 
 // model returns a model that asks for calls once, and then is done. No reply is like another one.
@@ -191,6 +208,13 @@ func (p *play) agents(st agent.Stores, h *hook) (all []*agent.Agent[none], err e
 		}
 	}
 	switch p.Scene {
+	case "asked":
+		d.Tools = []agent.Tool{
+			d.Tools[0], p.asking(h, "idem", ledger.Idempotent), p.asking(h, "verify", ledger.Verifiable),
+			p.asking(h, "ask", ledger.Ask),
+		}
+		d.Model = p.model(h, boss, called{"lookup", about}, called{"idem", about}, called{"verify", about},
+			called{"ask", about})
 	case "steered":
 		d.Steer = agent.IntoTurn
 	case "summed": // before the last reply

@@ -1,7 +1,6 @@
 package agents_test
 
 import (
-	"fmt"
 	"net/http/httptest"
 	"testing"
 
@@ -46,15 +45,21 @@ func (p *play) asked(m agent.Model) agent.Model {
 	return asked
 }
 
-// The kills of a turn and of a family through the model of each vendor: what is lost, asked and said is the same.
+// The kills of a turn and of a family through the model of each vendor: what is lost, asked and said is the same. The
+// vendors and the sites share the points. With HOLDFAST_SOAK=1 each of them plays all points.
 func TestKillEverywhereOfVendors(t *testing.T) {
-	s := onSQLite(t)
-	for number, name := range []string{"openai", "responses", "anthropic"} {
-		for _, scene := range []string{"turn", "family"} {
-			t.Run(fmt.Sprint(name, " ", scene), func(t *testing.T) {
-				t.Parallel()
-				killEverywhere(t, s, scene, number, name)
-			})
-		}
+	for where, place := range []string{"sqlite", "postgres"} {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			s := sites[place](t)
+			for number, name := range []string{"openai", "responses", "anthropic"} {
+				for _, scene := range []string{"turn", "family"} {
+					t.Run(name+" "+scene, func(t *testing.T) {
+						t.Parallel()
+						killEverywhere(t, s, scene, 2*number+where, name)
+					})
+				}
+			}
+		})
 	}
 }

@@ -98,7 +98,7 @@ func (d *deploys) play(phase []string, turns int) int {
 
 func (d *deploys) start(definition string) {
 	d.t.Helper()
-	d.serving[definition] = job{Do: serve, Site: d.site, Body: definition}.start(d.t)
+	d.serving[definition] = job{Do: doServe, Site: d.site, Body: definition}.start(d.t)
 }
 
 // ask sends a request to a process. If the process has died of it, ask returns false.

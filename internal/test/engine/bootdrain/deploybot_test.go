@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// serve is the job of a process that serves requests. Body says which definition it has.
-const serve = "serve"
+// doServe is the job of a process that serves requests. Body says which definition it has.
+const doServe = "serve"
 
 // The definitions of a bot, in the order of their deploys.
 const (

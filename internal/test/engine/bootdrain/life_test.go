@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/serve"
 )
 
-// lifelong is the job of a process whose life is turnhttp.Serve. It says where it listens, and begins to boot when it
+// lifelong is the job of a process whose life is serve.Run. It says where it listens, and begins to boot when it
 // is told to go on. Body says what an intent does: it finishes, "lingers" for a second, or "hangs".
 const lifelong = "live"
 
@@ -46,11 +46,11 @@ func (k *worker) live(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return turnhttp.Serve(ctx, turnhttp.Service{
-		Handler: answerTurns(b), Bots: []turnhttp.Bot{b}, Listener: listener, Logger: quiet,
+	return serve.Run(ctx, serve.Service{
+		Handler: answerTurns(b), Bots: []serve.Bot{b}, Listener: listener, Logger: quiet,
 		Prepare:  func(context.Context) error { <-k.goOn; return nil },
 		Close:    func() error { w.close(); return nil },
-		Timeouts: turnhttp.Timeouts{Grace: k.Grace},
+		Timeouts: serve.Timeouts{Grace: k.Grace},
 	})
 }
 

@@ -46,7 +46,7 @@ func work(text string) error {
 	if k.Do == vend {
 		return vendOn()
 	}
-	if k.Do == serve {
+	if k.Do == doServe {
 		return serveDeploy(ctx, k.job)
 	}
 	go k.listen()

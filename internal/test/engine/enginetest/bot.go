@@ -326,7 +326,7 @@ func (p *process) start(how orchestrator.OnInterrupted) (*engine, error) {
 		o.Snapshots = snapshots{p}
 	}
 	if p.bot.ledger {
-		o.Ledger = effects{p}
+		o.Ledger, o.Effects.Linger = effects{p}, time.Hour // no clock says where the points are
 	}
 	if p.bot.logs {
 		o.TurnLog = phases{p}

@@ -23,6 +23,8 @@ type Stores struct {
 	TurnLog turnlog.Log
 	// Joined: turns settle by snapshot.Joiner, which Snapshots must implement.
 	Joined bool
+	// Carries: saves carry effects by snapshot.EffectJoiner, which Snapshots must implement for Ledger.
+	Carries bool
 }
 
 // alone returns stores of which each that is in memory is new. A list in memory reads the rows of all orchestrators: a
@@ -205,20 +207,25 @@ func (s snapshots) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxA
 }
 
 func (s snapshots) Save(ctx context.Context, r snapshot.Run) error {
+	return s.saves(ctx, r, func(ctx context.Context) (bool, error) { return true, s.Snapshots.Save(ctx, r) })
+}
+
+// saves makes a call that saves r, unless it reports false.
+func (s snapshots) saves(ctx context.Context, r snapshot.Run, save func(context.Context) (bool, error)) error {
 	name := "save"
 	if r.Status == snapshot.Ended {
 		name = "end"
 	}
 	defer s.branchSaved(r.ID)
 	come := s.progress(r)
-	err := tell(ctx, s.process, name, func(ctx context.Context) error {
-		err := s.wrote(s.Snapshots.Save(ctx, r))
-		if err == nil {
+	saved, err := ask(ctx, s.process, name, func(ctx context.Context) (bool, error) {
+		saved, err := save(ctx)
+		if err = s.wrote(err); err == nil && saved {
 			s.saved(r, come)
 		}
-		return err
+		return saved, err
 	})
-	if err == nil {
+	if err == nil && saved {
 		s.acknowledged(r, come)
 	}
 	return err
@@ -247,6 +254,25 @@ func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
 			}
 			return forgotten, err
 		})
+	}
+}
+
+// JoinEffects makes a save that carries effects the same point as any other.
+func (s snapshots) JoinEffects(ledger.Ledger) snapshot.SaveEffects {
+	if !s.Carries {
+		return nil
+	}
+	save := s.Snapshots.(snapshot.EffectJoiner).JoinEffects(s.Ledger)
+	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (taken bool, err error) {
+		err = s.saves(ctx, r, func(ctx context.Context) (saved bool, err error) {
+			if taken, err = save(ctx, r, b); err == nil && taken {
+				for _, e := range b.Issue {
+					s.issued(e)
+				}
+			}
+			return taken, err
+		})
+		return taken, err
 	}
 }
 

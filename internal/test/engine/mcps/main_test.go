@@ -62,7 +62,31 @@ func newServer(dir string) *sdk.Server {
 				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "did " + name}}}, nil, err
 			})
 	}
+	hints := &sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: &no}
+	sdk.AddTool(s, &sdk.Tool{Name: "seat", Annotations: hints},
+		func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+			return seat(ctx, dir, r.Params)
+		})
 	return s
+}
+
+// seat asks for a seat, and books it. The first call without the answer, and the first one with it, have no end.
+func seat(ctx context.Context, dir string, p *sdk.CallToolParamsRaw) (*sdk.CallToolResult, any, error) {
+	line := fmt.Sprint("seat ", p.GetMeta()["holdfast/key"], " ", len(p.InputResponses), " ", p.RequestState)
+	before, _ := os.ReadFile(filepath.Join(dir, "calls"))
+	if _, err := note(dir, line); err != nil {
+		return nil, nil, err
+	}
+	if !strings.Contains(string(before), line+"\n") {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	if len(p.InputResponses) == 0 {
+		return &sdk.CallToolResult{RequestState: "held", InputRequests: sdk.InputRequestMap{"1": &sdk.ElicitParams{
+			Message: "Which seat?", RequestedSchema: map[string]any{"type": "object"},
+		}}}, nil, nil
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "did seat"}}}, nil, nil
 }
 
 // note appends a line to the file, and reports whether it is the first one.
@@ -154,7 +178,7 @@ func says(text string, _ io.Writer) error {
 		return err
 	}
 	defer shut()
-	_, err = p.say(ctx, a)
+	_, err = p.ends(ctx, a)
 	return err
 }
 
@@ -169,10 +193,32 @@ func TestAgentKilled(t *testing.T) {
 				if over == "HTTP" {
 					p.Address = serve(t, p.Dir)
 				}
-				p.kill(t)
+				p.kill(t, 1)
 				p.goesOn(t, doubt)
 			})
 		}
+	}
+}
+
+// A tool asks a person. The process is killed before it has the question, and the next one when the server has the
+// answer. The tool runs again with the same key and the same answer, and the person is asked once.
+func TestAskKilled(t *testing.T) {
+	p := &play{Dir: t.TempDir(), Tool: "seat"}
+	p.kill(t, 1)
+	p.kill(t, 3)
+	a, _, shut, err := p.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut()
+	o, err := p.ends(t.Context(), a)
+	if err != nil || o.Status != agent.Completed || o.Text != "did seat" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	all := noted(t, p.Dir)
+	if len(all) != 4 || all[0] != all[1] || all[2] != all[3] || !strings.HasSuffix(all[3], " 1 held") ||
+		strings.Fields(all[0])[1] != strings.Fields(all[3])[1] {
+		t.Errorf("the server has got the calls %q", all)
 	}
 }
 
@@ -187,17 +233,17 @@ func serve(t *testing.T, dir string) (address string) {
 	return s.URL
 }
 
-// kill plays in a process that is killed when the server has the call.
-func (p *play) kill(t *testing.T) {
+// kill plays in a process that is killed when the server has got so many calls.
+func (p *play) kill(t *testing.T, calls int) {
 	t.Helper()
 	text, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := testenv.StartRole(t, "agent", string(text))
-	for late := time.Now().Add(time.Minute); len(noted(t, p.Dir)) == 0; time.Sleep(5 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); len(noted(t, p.Dir)) < calls; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatal("the server has got no call")
+			t.Fatalf("the server has got the calls %q", noted(t, p.Dir))
 		}
 	}
 	if err := c.Cmd.Process.Kill(); err != nil {
@@ -214,7 +260,7 @@ func (p *play) goesOn(t *testing.T, doubt bool) {
 		t.Fatal(err)
 	}
 	defer shut()
-	o, err := p.ends(t, a)
+	o, err := p.ends(t.Context(), a)
 	if errors.Is(err, orchestrator.ErrSuspended) != doubt {
 		t.Fatalf("%v, and a person is to be asked: %t", err, doubt)
 	}
@@ -230,7 +276,7 @@ func (p *play) goesOn(t *testing.T, doubt bool) {
 				t.Fatal(err)
 			}
 		}
-		o, err = p.ends(t, a)
+		o, err = p.ends(t.Context(), a)
 	}
 	if err != nil || o.Status != agent.Completed || o.Text != want {
 		t.Errorf("%+v, %v", o, err)
@@ -241,11 +287,12 @@ func (p *play) goesOn(t *testing.T, doubt bool) {
 	}
 }
 
-// ends says the same until the turn has ended, or waits for a person.
-func (p *play) ends(t *testing.T, a *agent.Agent[struct{}]) (o *agent.Outcome[struct{}], err error) {
-	t.Helper()
+// ends says the same until the turn has ended, or an effect is in doubt. A person answers what a tool asks.
+func (p *play) ends(ctx context.Context, a *agent.Agent[struct{}]) (o *agent.Outcome[struct{}], err error) {
 	for late := time.Now().Add(time.Minute); time.Now().Before(late); {
-		o, err = p.say(t.Context(), a)
+		if o, err = p.say(ctx, a); err == nil && o.Status == agent.Paused {
+			o, err = a.Answer(ctx, "s", o.Pending[0].Call.ID, agent.Provide("ann", `{"seat":"12A"}`))
+		}
 		if !errors.Is(err, orchestrator.ErrBusy) && !errors.Is(err, orchestrator.ErrIndeterminate) {
 			return o, err
 		}

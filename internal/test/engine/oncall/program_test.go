@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/postgres/pginbox"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
@@ -27,6 +28,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/serve"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
@@ -118,8 +120,8 @@ func program(ctx context.Context, url string) error {
 	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(exporter)))
 	o := turnhttp.Options[state]{
 		Authorize: turnhttp.Anyone,
-		Questions: func(*state) []turnhttp.Question { return nil },
-		Answer: func(turnhttp.Question, turnhttp.Answer) (orchestrator.Input, error) {
+		Questions: func(*state) []approval.Question { return nil },
+		Answer: func(approval.Question, approval.Answer) (orchestrator.Input, error) {
 			return orchestrator.Input{}, errors.New("nothing is asked")
 		},
 		Inbox: pginbox.New(pool, nil),
@@ -129,10 +131,10 @@ func program(ctx context.Context, url string) error {
 		return err
 	}
 	fmt.Println(listener.Addr())
-	return turnhttp.Serve(ctx, turnhttp.Service{
-		Handler: routes(bot), Bots: []turnhttp.Bot{bot}, Listener: listener,
+	return serve.Run(ctx, serve.Service{
+		Handler: routes(bot), Bots: []serve.Bot{bot}, Listener: listener,
 		Background: []func(context.Context) error{
-			func(ctx context.Context) error { return turnhttp.Answers(ctx, bot, o) },
+			func(ctx context.Context) error { return o.Desk(bot).Run(ctx) },
 		},
 		Close: func() error { pool.Close(); return nil },
 	})

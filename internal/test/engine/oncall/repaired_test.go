@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
@@ -349,13 +350,13 @@ func (s *story) start(shop shop) *process {
 		Authorize: turnhttp.Allow("desk", turnhttp.ActionTurn, turnhttp.ActionRead, turnhttp.ActionAnswer,
 			turnhttp.ActionResume, turnhttp.ActionUnpark),
 		Reply: func(res *orchestrator.Result[State]) any { return res.State.Letter },
-		Questions: func(s *State) []turnhttp.Question {
+		Questions: func(s *State) []approval.Question {
 			if s.Asks == "" {
 				return nil
 			}
-			return []turnhttp.Question{{ID: "q1", Shown: s.Asks}}
+			return []approval.Question{{ID: "q1", Shown: s.Asks}}
 		},
-		Answer: func(q turnhttp.Question, _ turnhttp.Answer) (orchestrator.Input, error) {
+		Answer: func(q approval.Question, _ approval.Answer) (orchestrator.Input, error) {
 			return orchestrator.Input{Text: q.Shown.(string)}, nil
 		},
 		Inbox: p.answers, Ledger: p.ledger,
@@ -392,7 +393,7 @@ func (p *process) watch() (stop func()) {
 
 // answering runs the answers whose turns have failed.
 func (p *process) answering() (stop func()) {
-	return p.background(func(ctx context.Context) error { return turnhttp.Answers(ctx, p.bot, p.o) })
+	return p.background(func(ctx context.Context) error { return p.o.Desk(p.bot).Run(ctx) })
 }
 
 // until waits for an outcome of the watch.

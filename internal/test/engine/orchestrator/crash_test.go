@@ -28,6 +28,10 @@ func TestCrashEverywhere(t *testing.T) {
 			stores.Joined = true
 			crash(t, stores, scenarios)
 		}
+		if _, ok := w.snapshots.(*snapshot.Memory); ok { // as the ledger is
+			stores.Carries = true
+			crash(t, stores, make(map[bool][]string))
+		}
 	})
 	leaktest.None(t, testenv.Leaks()...)
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// Sweep calls that of the definition with its limit, and says what has failed in it.
-func TestSweepOfDefinition(t *testing.T) {
+// Sweep calls Expire of the definition with its limit, and says what has failed in it.
+func TestSweepExpires(t *testing.T) {
 	failed := errors.New("one of them has failed")
 	def := echo()
-	def.Sweep = func(_ context.Context, limit int) (int, error) { return limit - 1, failed }
+	def.Expire = func(_ context.Context, limit int) (int, error) { return limit - 1, failed }
 	n, err := newWorld().start(t, def, Options{}).Sweep(t.Context(), 8)
 	if e := new(orchestrator.Error); n != 7 || !errors.Is(err, failed) || !errors.As(err, &e) || e.Op != "sweep" {
 		t.Errorf("%d, %v", n, err)

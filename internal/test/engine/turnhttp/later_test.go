@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/postgres"
+	"github.com/holdfast-go/holdfast/serve"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
@@ -49,18 +50,18 @@ func serving(watches bool) testenv.Role {
 		if err != nil {
 			return err
 		}
-		s := turnhttp.Service{Logger: quiet, Handler: turnhttp.Handler(bot, turnhttp.Options[State]{
+		s := serve.Service{Logger: quiet, Handler: turnhttp.Handler(bot, turnhttp.Options[State]{
 			Authorize: turnhttp.Anyone,
 			Reply:     func(res *orchestrator.Result[State]) any { return res.State.Text },
 		})}
 		if watches {
-			s.Bots = []turnhttp.Bot{bot}
+			s.Bots = []serve.Bot{bot}
 		}
 		if s.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 			return err
 		}
 		fmt.Fprintln(out, s.Listener.Addr())
-		return turnhttp.Serve(ctx, s)
+		return serve.Run(ctx, s)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
@@ -71,14 +72,14 @@ func (w *world) process(t *testing.T) http.Handler {
 			return turnhttp.Actor(r.Header.Get("Who")), nil
 		},
 		Reply: func(res *orchestrator.Result[State]) any { return res.State.Text },
-		Questions: func(s *State) []turnhttp.Question {
+		Questions: func(s *State) []approval.Question {
 			if s.Asks == "" {
 				return nil
 			}
-			return []turnhttp.Question{{ID: s.Asks, Shown: s.Asks}}
+			return []approval.Question{{ID: s.Asks, Shown: s.Asks}}
 		},
-		Answer: func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
-			return orchestrator.Input{Text: "answer of " + string(a.By)}, nil
+		Answer: func(_ approval.Question, a approval.Answer) (orchestrator.Input, error) {
+			return orchestrator.Input{Text: "answer of " + a.By}, nil
 		},
 		Inbox: &w.answers,
 	})

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/turnhttp"
+	"github.com/holdfast-go/holdfast/serve"
 	"github.com/holdfast-go/holdfast/workflow"
 	"github.com/holdfast-go/holdfast/workflow/deliver"
 	"github.com/holdfast-go/holdfast/workflow/flow"
@@ -150,11 +150,11 @@ func (j job) grace() time.Duration {
 // serve is the life of a process with a bot and an engine. What goes on at the end has less time as a step than as a
 // turn.
 func (j job) serve(ctx context.Context, engine *flow.Engine, b *bot) error {
-	return turnhttp.Serve(ctx, turnhttp.Service{
+	return serve.Run(ctx, serve.Service{
 		Addr: "127.0.0.1:0", Handler: http.NotFoundHandler(), Logger: quiet,
-		Bots:       []turnhttp.Bot{b},
+		Bots:       []serve.Bot{b},
 		Background: []func(context.Context) error{engine.Run},
-		Timeouts:   turnhttp.Timeouts{Grace: j.grace()},
+		Timeouts:   serve.Timeouts{Grace: j.grace()},
 	})
 }
 

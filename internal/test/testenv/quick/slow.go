@@ -22,7 +22,10 @@ var slow = []struct{ packages, tests, why string }{
 		why: "the stores, whose drivers take a minute to compile: go test ./internal/test/stores/... has those on " +
 			"SQLite, make test all",
 	},
-	{tests: `^TestUsers$`, why: "the programs in the documents, which are compiled: go test ./orchestrator"},
+	{
+		tests: `^Test(Users|ReadmeProgram)$`,
+		why:   "the programs in the documents, which are compiled: go test ./orchestrator ./mcp ./models/...",
+	},
 }
 
 const module = "github.com/holdfast-go/holdfast/"

@@ -1,0 +1,219 @@
+// Package agui writes a turn in the protocol of AG-UI, for front ends that speak it.
+package agui
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/front"
+	"github.com/holdfast-go/holdfast/internal/tell"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/turnhttp"
+)
+
+// version is the version of the protocol.
+const version = "1.0"
+
+// Write answers with the events of AG-UI 1.0, as server-sent events:
+//
+//	mux.HandleFunc("POST /agent", func(w http.ResponseWriter, r *http.Request) {
+//		turn := bot.Stream(context.WithoutCancel(r.Context()), in.ThreadID, input(in), nil)
+//		show := turnhttp.ShowTurn(in.ThreadID, turn, reply)
+//		show.Run = in.RunID
+//		_ = agui.Write(w, r, show)
+//	})
+//
+// A run is one turn. A text message has the tokens of one function of the bot. An intent is a step, or a tool call if
+// Show.Tools names it. Reply.Data is the result of the run. If the turn has settled with questions, or a person has to
+// answer for effects, the run finishes with the outcome "interrupt", and each interrupt has the id of a question or of
+// an effect. What the person sees, and its hash, are metadata.holdfast.shown and sum of the interrupt. A turn that was
+// abandoned finishes as "cancelled".
+//
+// The protocol cannot take a message back. If a later attempt says it anew, metadata.holdfast.void of the message is
+// true, and a page has to hide it. An event CUSTOM with the name "holdfast.void" says the same: its value has the
+// messageId.
+//
+// An error before the first event is answered as turnhttp.Problem does. Write returns the error that the client was
+// told of, or why the client has gone. The caller logs it.
+func Write(w http.ResponseWriter, r *http.Request, s turnhttp.Show) error {
+	return tell.Run(w, r, s, "", func(out *front.Sender) tell.Protocol {
+		return &protocol{out: out, session: s.Session}
+	})
+}
+
+// A protocol is the protocol of AG-UI.
+type protocol struct {
+	out          *front.Sender
+	session, run string
+}
+
+// An event is an event of AG-UI.
+type event struct {
+	Type            string          `json:"type"`
+	Timestamp       int64           `json:"timestamp"`
+	ThreadID        string          `json:"threadId,omitempty"`
+	RunID           string          `json:"runId,omitempty"`
+	ProtocolVersion string          `json:"protocolVersion,omitempty"`
+	StepName        string          `json:"stepName,omitempty"`
+	MessageID       string          `json:"messageId,omitempty"`
+	Role            string          `json:"role,omitempty"`
+	Delta           string          `json:"delta,omitempty"`
+	ToolCallID      string          `json:"toolCallId,omitempty"`
+	ToolCallName    string          `json:"toolCallName,omitempty"`
+	Content         *string         `json:"content,omitempty"`
+	Name            string          `json:"name,omitempty"`
+	Value           any             `json:"value,omitempty"`
+	Result          json.RawMessage `json:"result,omitempty"`
+	Outcome         *outcome        `json:"outcome,omitempty"`
+	Usage           []usage         `json:"usage,omitempty"`
+	Message         string          `json:"message,omitempty"`
+	Code            string          `json:"code,omitempty"`
+	Metadata        any             `json:"metadata,omitempty"`
+}
+
+type outcome struct {
+	Type       string      `json:"type"`
+	Interrupts []interrupt `json:"interrupts,omitempty"`
+}
+
+type interrupt struct {
+	ID        string     `json:"id"`
+	Reason    string     `json:"reason"`
+	Message   string     `json:"message,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	Metadata  any        `json:"metadata,omitempty"`
+}
+
+type usage struct {
+	Model        string `json:"model,omitempty"`
+	InputTokens  int    `json:"inputTokens"`
+	OutputTokens int    `json:"outputTokens"`
+	TotalTokens  int    `json:"totalTokens"`
+}
+
+// The reasons of interrupts.
+const (
+	reasonQuestion = "holdfast:question"
+	reasonEffect   = "holdfast:effect"
+)
+
+func (p *protocol) send(ev event) {
+	ev.Timestamp = time.Now().UnixMilli()
+	p.out.Data(ev)
+}
+
+// Begin implements [tell.Protocol].
+func (p *protocol) Begin(run string) {
+	p.run = run
+	p.send(event{Type: "RUN_STARTED", ThreadID: p.session, RunID: run, ProtocolVersion: version})
+}
+
+// Iteration implements [tell.Protocol].
+func (p *protocol) Iteration() {}
+
+// Intent implements [tell.Protocol].
+func (p *protocol) Intent(d *tell.Doing) {
+	if !d.Tool {
+		p.send(event{Type: "STEP_STARTED", StepName: d.Name})
+		return
+	}
+	name, _ := d.Intent()
+	p.send(event{Type: "TOOL_CALL_START", ToolCallID: d.ID, ToolCallName: name})
+	p.send(event{Type: "TOOL_CALL_ARGS", ToolCallID: d.ID, Delta: string(tell.None)})
+	p.send(event{Type: "TOOL_CALL_END", ToolCallID: d.ID})
+}
+
+// Ended implements [tell.Protocol].
+func (p *protocol) Ended(d *tell.Doing, fault string) {
+	if !d.Tool {
+		p.send(event{Type: "STEP_FINISHED", StepName: d.Name})
+		return
+	}
+	// A call without a result would be one that the page has to make.
+	p.send(event{Type: "TOOL_CALL_RESULT", MessageID: d.ID + "-result", ToolCallID: d.ID, Content: &fault})
+}
+
+// Text implements [tell.Protocol].
+func (p *protocol) Text(w *tell.Words) {
+	p.send(event{Type: "TEXT_MESSAGE_START", MessageID: w.ID, Role: "assistant", Metadata: marked(w, false)})
+}
+
+// Say implements [tell.Protocol].
+func (p *protocol) Say(w *tell.Words, delta string) {
+	p.send(event{Type: "TEXT_MESSAGE_CONTENT", MessageID: w.ID, Delta: delta})
+}
+
+// Close implements [tell.Protocol].
+func (p *protocol) Close(w *tell.Words, void bool) {
+	end := event{Type: "TEXT_MESSAGE_END", MessageID: w.ID}
+	if void {
+		end.Metadata = marked(w, true)
+	}
+	p.send(end)
+	if void {
+		p.custom("holdfast.void", map[string]string{"messageId": w.ID})
+	}
+}
+
+// Retract implements [tell.Protocol]. It opens the message again, to say in its metadata that it is void.
+func (p *protocol) Retract(w *tell.Words) {
+	p.send(event{Type: "TEXT_MESSAGE_START", MessageID: w.ID, Role: "assistant"})
+	p.Close(w, true)
+}
+
+// marked returns the mark of a text under the name of this module.
+func marked(w *tell.Words, void bool) any { return map[string]tell.Mark{"holdfast": w.Mark(void)} }
+
+func (p *protocol) custom(name string, value any) {
+	p.send(event{Type: "CUSTOM", Name: name, Value: value})
+}
+
+// Finish implements [tell.Protocol].
+func (p *protocol) Finish(r tell.Reply) {
+	end := event{Result: r.Data, Usage: usageOf(r.Usage), Outcome: &outcome{Type: "success"}}
+	for _, q := range r.Questions {
+		end.Outcome.Type = "interrupt"
+		end.Outcome.Interrupts = append(end.Outcome.Interrupts, interrupt{
+			ID: q.ID, Reason: reasonQuestion, ExpiresAt: q.Expires,
+			Metadata: map[string]any{"holdfast": map[string]any{"shown": q.Shown, "sum": q.Sum}},
+		})
+	}
+	p.end(end)
+}
+
+func usageOf(u orchestrator.Usage) []usage {
+	if u.Input == 0 && u.Output == 0 {
+		return nil
+	}
+	return []usage{{
+		Model: u.Model, InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
+	}}
+}
+
+// Suspend implements [tell.Protocol].
+func (p *protocol) Suspend(doc front.Problem) {
+	waits := &outcome{Type: "interrupt"}
+	for _, id := range doc.Effects {
+		waits.Interrupts = append(waits.Interrupts, interrupt{ID: id, Reason: reasonEffect, Message: doc.Title})
+	}
+	if len(doc.Effects) == 0 {
+		id := cmp.Or(doc.Run, p.run)
+		waits.Interrupts = []interrupt{{ID: id, Reason: reasonEffect, Message: doc.Title}}
+	}
+	p.end(event{Outcome: waits})
+}
+
+// Stop implements [tell.Protocol].
+func (p *protocol) Stop() { p.end(event{Outcome: &outcome{Type: "cancelled"}}) }
+
+func (p *protocol) end(ev event) {
+	ev.Type, ev.ThreadID, ev.RunID = "RUN_FINISHED", p.session, p.run
+	p.send(ev)
+}
+
+// Fail implements [tell.Protocol].
+func (p *protocol) Fail(doc front.Problem) {
+	p.send(event{Type: "RUN_ERROR", Message: doc.Title, Code: doc.Type})
+}
