@@ -135,7 +135,7 @@ func TestAsksWithin(t *testing.T) {
 	}
 }
 
-// A tool of the SDK's server asks over HTTP. Without sessions the server speaks the newest protocol, and each class asks.
+// A tool of the SDK's server asks over HTTP. Without sessions the server speaks the newest protocol: each class asks.
 // With sessions it speaks an older one and asks within the call, An older server without sessions cannot
 // ask.
 func TestAsksHTTP(t *testing.T) {
@@ -175,7 +175,8 @@ func TestAsksHTTP(t *testing.T) {
 						t.Errorf("%+v, %v", o, err)
 					}
 					calls = 2
-				} else if o := answered(t, a, "s"); o.Status != agent.Completed || !strings.Contains(o.Text, "no booking: &{") ||
+				} else if o := answered(t, a, "s"); o.Status != agent.Completed ||
+					!strings.Contains(o.Text, "no booking: &{") ||
 					!strings.Contains(o.Text, "cancel") {
 					t.Errorf("%+v", o)
 				}

@@ -46,8 +46,8 @@ func timeoutOf(want string) time.Duration {
 func TestLies(t *testing.T) {
 	for lie, want := range map[string]string{
 		"json": unknown, "noid": unknown, "ids": unknown, "form": unknown, "kind": unknown, "huge": unknown,
-		"ends": unknown, "silent": unknown, "deaf": unknown, "code -32603": unknown, "code -32003": unknown, "code -32004": unknown,
-		"code -32005": unknown, "code -32600": unknown, "code -32700": unknown, "code 7": unknown,
+		"ends": unknown, "silent": unknown, "deaf": unknown, "code -32603": unknown, "code -32003": unknown,
+		"code -32004": unknown, "code -32005": unknown, "code -32600": unknown, "code -32700": unknown, "code 7": unknown,
 		"code -32601": never, "code -32602": never, "code -32042": "cannot get here",
 	} {
 		t.Run(lie, func(t *testing.T) {
@@ -70,7 +70,8 @@ func TestRefusedServers(t *testing.T) {
 		"liar names": {
 			`tool "a.b": models take no name like "a.b"`, `tool "list": its schema: it is not that of an object`,
 			`tool "none": its schema`, `tool "long": its description has more than`, `tool "ref": its schema`,
-			`tool "self": its schema: it refers to itself for the same value`, `tool "nil": its schema: it refers to "#/not"`,
+			`tool "self": its schema: it refers to itself for the same value`,
+			`tool "nil": its schema: it refers to "#/not"`,
 		},
 		"liar twice": {`it lists the tool "ok" twice`}, "liar endless": {"more than 1000 tools"},
 		"liar list": {"its tools"}, "nobody": {"EOF"},

@@ -133,7 +133,10 @@ func prepare(ctx context.Context, c config) error {
 func (d *demo) keep(ctx context.Context) (wait func()) {
 	var workers sync.WaitGroup
 	for _, name := range []string{"a", "b"} {
-		w := &worker{name: name, version: d.config.version, args: d.args(), env: d.env(), changed: make(chan struct{})}
+		w := &worker{
+			name: name, version: d.config.version, args: d.args(), env: d.env(), idle: d.config.stores.Idle,
+			changed: make(chan struct{}),
+		}
 		d.workers = append(d.workers, w)
 		workers.Go(func() { w.keep(ctx) })
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -25,6 +26,7 @@ const (
 type worker struct {
 	name      string
 	args, env []string
+	idle      func(context.Context) bool // whether nothing is being written
 
 	mu      sync.Mutex // protects the following fields
 	version int        // of the bot
@@ -154,7 +156,7 @@ func (w *worker) do(what string) error {
 		}
 		return act(state, dead, cmd.Process.Kill)
 	case "stop":
-		return act(running, stopped, func() error { return stop(cmd.Process) })
+		return act(running, stopped, func() error { return w.stop(cmd.Process) })
 	case "continue":
 		return act(stopped, running, func() error { w.serveAgain(); return resume(cmd.Process) })
 	case "deploy":
@@ -166,6 +168,21 @@ func (w *worker) do(what string) error {
 		return act(running, draining, func() error { return terminate(cmd.Process) })
 	}
 	return fmt.Errorf("a worker can be told to kill, stop, continue, drain or deploy")
+}
+
+// stop stops a process between two writes, if there is such a moment within ten seconds.
+func (w *worker) stop(p *os.Process) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for more := 5 * time.Millisecond; ; more *= 2 {
+		if err := stop(p); err != nil || w.idle(ctx) || ctx.Err() != nil {
+			return err
+		}
+		if err := resume(p); err != nil {
+			return err
+		}
+		_ = pause(ctx, more)
+	}
 }
 
 func (w *worker) set(state string) {

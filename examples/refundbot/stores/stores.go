@@ -107,6 +107,25 @@ func Open(c Config) (s *Stores, err error) {
 	return s, nil
 }
 
+// Idle reports whether no process is in the middle of a write to the SQLite file. One that is would keep all others from
+// writing. A server notices by itself.
+func (c Config) Idle(ctx context.Context) bool {
+	if c.DatabaseURL != "" {
+		return true
+	}
+	db, err := sql.Open("sqlite", filepath.Join(c.Dir, "refundbot.db"))
+	if err != nil {
+		return false
+	}
+	defer db.Close() //nolint:errcheck // nothing was written
+	db.SetMaxOpenConns(1)
+	if _, err = db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return false
+	}
+	_, err = db.ExecContext(ctx, "ROLLBACK")
+	return err == nil
+}
+
 // Sweep retires what nobody needs any more.
 func (s *Stores) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	return s.db.Sweep(ctx, limit)
