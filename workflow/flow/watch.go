@@ -137,7 +137,6 @@ func (e *Engine) takeOver(ctx context.Context, w *watching) {
 			if e.beater != nil {
 				e.rest(ctx, name)
 			}
-			delete(w.dead, name)
 			continue
 		case age > 2*e.options.DeadAfter:
 			continue
