@@ -175,8 +175,12 @@ func (w *worker) stop(p *os.Process) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for more := 5 * time.Millisecond; ; more *= 2 {
-		if err := stop(p); err != nil || w.idle(ctx) || ctx.Err() != nil {
+		if err := stop(p); err != nil {
 			return err
+		}
+		_ = pause(ctx, 50*time.Millisecond) // a call to the system goes on, and may lock the file
+		if w.idle(ctx) || ctx.Err() != nil {
+			return nil
 		}
 		if err := resume(p); err != nil {
 			return err
