@@ -35,9 +35,9 @@ LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$
 # memory, the sessions of agents on stores other than PostgreSQL, the stories of one caller, the processes that boot at
 # once or are killed or stopped, and the broken stores and engines.
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
-ONE_CALLER := CrashEverywhere|LateCopy|LostReply
+ONE_CALLER := CrashEverywhere|Large|LateCopy|LostReply|PostgresDeadVersions|PostgresGrantsSuffice|PostgresListAll|PostgresStandbyStopped|PostgresSweepOfSaid|RedisCopyTooMuch|RedisCostIsFlat|StandbyStopped
 PROCESSES  := AgentKilled|AskKilled|BootTogether|ChildAsks|Deploys|KillAgainAndAgain|KillEverywhere|KillEverywhereOfVendors|LoopKilledEverywhere|OnceKilled|OnceStopped|OnceVendorFails|Processes|RecordsKilled|RollingRestart|ScheduleOfManyProcesses|StopEverywhere|Takeover|TakeoverOfManyKilled|TurnInStep|TurnLogKilled|TxProcessKilled|TxProcessStopped
-ON_SERVERS := ^TestInstances$$/^(sqlite|postgres|redis)|^Test(AgentHistories|Sessions)$$/^(sqlite|redis|postgres_and_redis)$$
+ON_SERVERS := ^TestFunctions$$/^one_connection$$|^TestInstances$$/^(sqlite|postgres|redis)|^Test(AgentHistories|Sessions)$$/^(sqlite|redis|postgres_and_redis)$$
 UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETTING)
 
 # What make test runs. Benchmarks are make bench-once's.

@@ -219,7 +219,7 @@ func TestLoopKilledEverywhere(t *testing.T) {
 					t.Parallel()
 					p := &play{Site: s.copied(t), Session: at, Dir: t.TempDir(), At: at}
 					lost, struck := p.killAs(t, roleOutside)
-					if !struck {
+					if !struck && !hasty.MatchString(at) {
 						t.Error("the process has not come to this point")
 					}
 					if _, got := p.goesOnOutside(t, lost); got != said && len(p.noted("declined")) == 1 {
