@@ -107,8 +107,8 @@ func Open(c Config) (s *Stores, err error) {
 	return s, nil
 }
 
-// Idle reports whether no process is in the middle of a write to the SQLite file. One that is keeps all others waiting. A
-// server notices by itself.
+// Idle reports whether no process is in the middle of a write to the SQLite file. One that is keeps all others
+// waiting. A server notices by itself.
 func (c Config) Idle(ctx context.Context) bool {
 	if c.DatabaseURL != "" {
 		return true
