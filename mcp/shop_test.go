@@ -57,7 +57,8 @@ func newShop() *sdk.Server {
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "book"}, book)
 	add("roots", nil, func(context.Context, string) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"1": &sdk.ListRootsParams{}}}, nil
+		roots := &sdk.ListRootsParams{} //nolint:staticcheck // a server may still ask for them
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"1": roots}}, nil
 	})
 	add("busy", nil, func(context.Context, string) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{}}, nil

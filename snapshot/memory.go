@@ -160,22 +160,22 @@ func (m *Memory) owned(r Run) (*Run, error) {
 	return old, nil
 }
 
-// replace makes the run what a Save of r leaves.
-func (old *Run) replace(r Run) {
-	r = clone(r)
-	if len(r.Payload) == 0 {
-		added := r.Parts
-		r.Payload, r.Parts = old.Payload, maps.Clone(old.Parts)
+// replace makes r what a Save of next leaves.
+func (r *Run) replace(next Run) {
+	next = clone(next)
+	if len(next.Payload) == 0 {
+		added := next.Parts
+		next.Payload, next.Parts = r.Payload, maps.Clone(r.Parts)
 		for name, doc := range added {
-			if r.Parts == nil {
-				r.Parts = make(map[string]json.RawMessage)
+			if next.Parts == nil {
+				next.Parts = make(map[string]json.RawMessage)
 			}
-			r.Parts[name] = doc
+			next.Parts[name] = doc
 		}
 	}
-	r.StartedAt = old.StartedAt
-	r.stamp(now())
-	*old = r
+	next.StartedAt = r.StartedAt
+	next.stamp(now())
+	*r = next
 }
 
 // JoinEffects joins with a *ledger.Memory. A caller that sees an effect which a SaveEffects has issued or finished

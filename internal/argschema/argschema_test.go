@@ -74,8 +74,10 @@ func TestTaken(t *testing.T) {
 		{`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object"}}}`, `{}`, `3`},
 		{`{"type":"object","properties":{"next":{"$ref":"#"}}}`, `{"next":{"next":{}}}`, `{"next":{"next":3}}`},
 		{`{"type":"object","additionalProperties":{"$ref":"#"}}`, `{"a":{"b":{}}}`, `{"a":{"b":3}}`},
-		{`{"properties":{"or":{"items":{"$ref":"#"}},"is":{"type":"string"}}}`,
-			`{"or":[{"is":"x"}]}`, `{"or":[{"is":3}]}`},
+		{
+			`{"properties":{"or":{"items":{"$ref":"#"}},"is":{"type":"string"}}}`,
+			`{"or":[{"is":"x"}]}`, `{"or":[{"is":3}]}`,
+		},
 		{
 			`{"properties":{"a":{"$ref":"#/definitions/p"},"b":{"$ref":"#/definitions/p"}},` +
 				`"definitions":{"p":{"minimum":1}}}`,

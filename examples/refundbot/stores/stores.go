@@ -117,7 +117,7 @@ func (c Config) Idle(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	defer db.Close() //nolint:errcheck // nothing was written
+	defer db.Close()
 	db.SetMaxOpenConns(1)
 	if _, err = db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return false

@@ -40,7 +40,7 @@ func libRun(ctx context.Context, m libModel, tools []libTool, input string) (sai
 	for said = []libMessage{{Role: "user", Text: input}}; ; {
 		reply, err := m.Generate(ctx, said)
 		if err != nil {
-			return said, fmt.Errorf("the model: %v", err) //nolint:errorlint // as some libraries do
+			return said, fmt.Errorf("the model: %v", err) // as some libraries do
 		}
 		if said = append(said, reply); len(reply.Calls) == 0 {
 			return said, nil
