@@ -67,7 +67,7 @@ func killEverywhere(t *testing.T, s site, scene string, number int, vendor strin
 		Site: s.copied(t), Scene: scene, Session: fmt.Sprint(vendor, scene, s.Log), Dir: t.TempDir(), Vendor: vendor,
 	}
 	points, said := whole.goesOn(t, 0, nil)
-	if len(points) < 60 {
+	if len(points) < 45 { // up to 40 more, if no effect rides in a save
 		t.Fatalf("a process has only the points %q", points)
 	}
 	sum, every, apart := new(tally), 3, 1
@@ -103,6 +103,9 @@ func killEverywhere(t *testing.T, s site, scene string, number int, vendor strin
 			})
 		}
 	})
+	if sum.spared > max(5, sum.kills/2) {
+		t.Errorf("%d of %d processes have not come to their points", sum.spared, sum.kills)
+	}
 	t.Logf("%d points, %d kills, and %d processes had ended before", len(points), sum.kills, sum.spared)
 	t.Logf("once more: %d times the model, %d times a pure tool; and %d times a person was asked", sum.again, sum.reran,
 		sum.doubts)
