@@ -333,7 +333,8 @@ func TestBeatsAreFew(t *testing.T) {
 	}
 	close(goOn)
 	turns.Wait()
-	if most := int64(took/time.Second) + 2; sent > most { // one may renew the leases
+	// As many again may renew leases: those that were taken in the same second are renewed together.
+	if most := 2 * (int64(took/time.Second) + 1); sent > most {
 		t.Errorf("%d statements in %v, want at most %d", sent, took, most)
 	}
 	t.Logf("%d statements in %v for %d sessions", sent, took, sessions)
