@@ -47,7 +47,7 @@ func (fx *effects) upcoming(follows Next) (all []ledger.Effect) {
 	return all
 }
 
-// finish records what still waits when the flight is over. The next attempt goes on without what the log does not take.
+// finish records what still waits when the flight is over. The next attempt goes on without what it could not record.
 func (fx *effects) finish(ctx context.Context) {
 	fx.of.run.cargo.carries(false)
 	fx.notBegun()
@@ -57,6 +57,7 @@ func (fx *effects) finish(ctx context.Context) {
 			append(attrs, fx.of.engine().why(err))...)
 	}
 	if err := fx.of.run.log(ctx); err != nil {
-		fx.of.logger().WarnContext(ctx, "phases not recorded in the turn log", append(attrs, fx.of.engine().why(err))...)
+		attrs = append(attrs, fx.of.engine().why(err))
+		fx.of.logger().WarnContext(ctx, "phases not recorded in the turn log", attrs...)
 	}
 }

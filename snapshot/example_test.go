@@ -90,10 +90,11 @@ func ExampleEffectJoiner() {
 	}
 	pay := ledger.Effect{ID: "e", Orchestrator: "bot", Session: "s", RunID: "r", Name: "pay", Fence: fence}
 	r.Seq++
-	taken, err := save(ctx, r, snapshot.Cargo{Batch: ledger.Batch{Issue: []ledger.Effect{pay}}})
+	cargo := snapshot.Cargo{Batch: ledger.Batch{Issue: []ledger.Effect{pay}}}
+	taken, err := save(ctx, r, cargo)
 	fmt.Println(taken, err)
 	r.Seq++
-	taken, err = save(ctx, r, snapshot.Cargo{Batch: ledger.Batch{Issue: []ledger.Effect{pay}}}) // it is known: nothing is written
+	taken, err = save(ctx, r, cargo) // the effect is known: nothing is written
 	fmt.Println(taken, err)
 	// Output:
 	// true <nil>

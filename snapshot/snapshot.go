@@ -213,8 +213,8 @@ type Settle func(
 // An EndJoiner is a Joiner that can also record the end of the run in a turn log, in the same transaction. The SQL
 // stores are EndJoiners, with checkpoint store and turn log on the same pool or *sql.DB, and no wrapper of either.
 type EndJoiner interface {
-	// JoinEnds is Join with the turn log of the runs: a turnlog.Log, which this package does not know.
-	JoinEnds(turns checkpoint.Store, log any) SettleEnd
+	// JoinEnds is Join with the turn log of the runs.
+	JoinEnds(turns checkpoint.Store, log turnlog.Log) SettleEnd
 }
 
 // An End is the last entry of a run in its turn log: turnlog.Settled.

@@ -3,10 +3,8 @@ package pgjoin
 
 import (
 	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
-	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // The parameters of a statement that records the end of a run, after those of the append.
@@ -29,24 +27,9 @@ type Log interface {
 	// EndAt and its state EndState. The query ended has a row if the entry is added.
 	EndPart() Part
 
-	// EntriesPart returns what records entries of the run $3 of the session $1 and $2. EntryArgs are its parameters.
+	// EntriesPart returns what records entries of the run $3 of the session $1 and $2. Its parameters are those of
+	// pgturnlog.EntryArgs.
 	EntriesPart() Cargo
-}
-
-// EntryArgs returns the parameters of the EntriesPart of a log.
-func EntryArgs(all []turnlog.Entry) []any {
-	var phases, states []string
-	var times []time.Time
-	turn := 0
-	for _, e := range all {
-		state := "null"
-		if e.State != nil {
-			state = string(e.State)
-		}
-		phases, times, states = append(phases, e.Phase), append(times, e.At.UTC()), append(states, state)
-		turn = max(turn, e.Turn)
-	}
-	return []any{times, phases, states, turn}
 }
 
 // A Cargo is the addition of a ledger or a turn log to the statement that saves a run. That statement has 16 parameters

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -50,7 +51,7 @@ func (s *Store) JoinEffects(effects ledger.Ledger, log turnlog.Log) snapshot.Sav
 		}
 		args := append(withParts(saveArgs(r), r.Parts), pgledger.BatchArgs(c.Batch)...)
 		if log != nil {
-			args = append(args, pgjoin.EntryArgs(c.Log)...)
+			args = append(args, pgturnlog.EntryArgs(c.Log)...)
 		}
 		version, err := pgstate.One(ctx, s.db, func(row pgx.CollectableRow) (version int64, err error) {
 			err = row.Scan(&version, nil, nil)

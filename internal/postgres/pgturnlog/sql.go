@@ -150,6 +150,7 @@ func fillAll(d *pgstate.DB) queries {
 	const none = "NULL::jsonb"
 	brief := names(d, none, none, none)
 	q.restoreBrief, q.listBrief = brief.Replace(q.restore), brief.Replace(q.list)
-	pgstate.Fill(whole(d), &q.record, &q.end, &q.fresh, &q.entries, &q.known, &q.alone, &q.restore, &q.list, &q.idle, &q.lock, &q.forget)
+	pgstate.Fill(whole(d), &q.record, &q.end, &q.fresh, &q.entries, &q.known, &q.alone, &q.restore, &q.list, &q.idle,
+		&q.lock, &q.forget)
 	return q
 }

@@ -41,7 +41,7 @@ func (s *joined) Join(checkpoint.Store) snapshot.Settle {
 }
 
 // JoinEnds implements [snapshot.EndJoiner].
-func (s *joined) JoinEnds(checkpoint.Store, any) snapshot.SettleEnd {
+func (s *joined) JoinEnds(checkpoint.Store, turnlog.Log) snapshot.SettleEnd {
 	j, ok := s.store.(snapshot.EndJoiner)
 	if !ok {
 		return nil
@@ -79,7 +79,7 @@ func (s *joined) JoinEffects(l ledger.Ledger, log turnlog.Log) snapshot.SaveEffe
 		return nil
 	}
 	return func(ctx context.Context, r snapshot.Run, cargo snapshot.Cargo) (bool, error) {
-		c := Call{Method: "Save", Session: r.Session, Run: r.ID, Status: r.Status, Batch: cargo.Batch}
+		c := Call{Method: "Save", Session: r.Session, Run: r.ID, Status: r.Status, Cargo: cargo}
 		return ask(ctx, s.around, c, func(ctx context.Context) (bool, error) { return save(ctx, r, cargo) })
 	}
 }
