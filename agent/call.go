@@ -42,7 +42,8 @@ func (c calling[C]) guarded(ctx context.Context, o Open) (done called, err error
 	})
 	_, panicked := err.(*orchestrator.PanicError) // as protect returns it
 	if panicked && ctx.Err() == nil {
-		c.turn.Logger().ErrorContext(ctx, "tool panicked", "tool", o.Call.Name, "err", logtext.Of(logtext.Private(err)))
+		text := c.agent.logged(logtext.Private(err))
+		c.turn.Logger().ErrorContext(ctx, "tool panicked", "tool", o.Call.Name, "err", text)
 		return failed("the tool failed"), nil
 	}
 	return done, err

@@ -172,7 +172,7 @@ func (c calling[C]) child(ctx context.Context, o *Open, tool *Tool) (called, err
 		case in != nil:
 			return failed("the other agent refuses: " + in.Error()), nil
 		case over(err) && !o.Asked: // one that waits would wait on, and its answers would be lost
-			text := logtext.Of(logtext.Private(err))
+			text := c.agent.logged(logtext.Private(err))
 			c.turn.Logger().WarnContext(ctx, "child has failed", "tool", tool.Name, "err", text)
 			return failed("the other agent has failed"), nil
 		}

@@ -129,7 +129,7 @@ func (a *Agent[C]) compact(ctx context.Context, t *Turn[C], shown []message.Mess
 		a.halted(ctx, t)
 		return true, nil
 	case err != nil:
-		t.Logger().WarnContext(ctx, "no summary: the model is shown all", "err", logtext.Of(logtext.Private(err)))
+		t.Logger().WarnContext(ctx, "no summary: the model is shown all", "err", a.logged(logtext.Private(err)))
 		s.Unsummed = true
 	}
 	return done, nil
@@ -143,7 +143,7 @@ func (a *Agent[C]) compactNow(ctx context.Context, t *Turn[C]) error {
 			return err
 		}
 		if t.State.Unsummed = err != nil; err != nil {
-			t.Logger().WarnContext(ctx, "no summary", "err", logtext.Of(logtext.Private(err)))
+			t.Logger().WarnContext(ctx, "no summary", "err", a.logged(logtext.Private(err)))
 		}
 	}
 	t.State.Phase = ""

@@ -49,7 +49,7 @@ func (a *Agent[C]) unable(ctx context.Context, t *Turn[C], err error) error {
 		return err
 	}
 	err = logtext.Private(err)
-	t.Logger().WarnContext(ctx, "turn settles as failed, since something has happened", "err", logtext.Of(err))
+	t.Logger().WarnContext(ctx, "turn settles as failed, since something has happened", "err", a.logged(err))
 	why := ModelFailed
 	if errors.Is(err, ErrTooLong) {
 		why = TooLong

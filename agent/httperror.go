@@ -17,11 +17,15 @@ import (
 // kept (retry.After), in seconds, as a date, or in the milliseconds of Retry-After-Ms. X-Should-Retry decides, if the
 // vendor sends it. An API may say in the body alone that the input is too long, or that an account is used up: mark
 // such an error with ErrTooLong or retry.Permanent.
+//
+// The agent's log line of the failure has the status.
 func HTTPError(err error, status int, h http.Header) error {
+	if err == nil {
+		return nil
+	}
+	err = &statusError{err, status}
 	wait, said := waitOf(h)
 	switch should := h.Get("X-Should-Retry"); {
-	case err == nil:
-		return nil
 	case status == http.StatusRequestEntityTooLarge:
 		return fmt.Errorf("%w: %w", ErrTooLong, err)
 	case should == "false" || should != "true" && finalStatus(status):
@@ -31,6 +35,15 @@ func HTTPError(err error, status int, h http.Header) error {
 	}
 	return err
 }
+
+// A statusError is an error with the status of the response. Logs may show the status, and not the text.
+type statusError struct {
+	error
+	status int
+}
+
+// Unwrap returns the error.
+func (e *statusError) Unwrap() error { return e.error }
 
 func finalStatus(status int) bool {
 	switch status {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
@@ -56,7 +58,8 @@ type Agent[C any] struct {
 	cache  cache
 	most   int // bytes of a reply, and of half of the results of its calls: so the state has room for both
 
-	patience time.Duration // how long a model may ignore the end of its context
+	patience time.Duration      // how long a model may ignore the end of its context
+	logged   func(error) string // what logs show of an error
 
 	mu      sync.Mutex                         // protects following field
 	running map[string]context.CancelCauseFunc // by run: the model and the Pure tools that are at work
@@ -100,6 +103,10 @@ func New[C any](d Definition[C], st Stores, o *orchestrator.Options) (*Agent[C],
 	}
 	a.most = cmp.Or(opts.Limits.State, 4<<20) / 8
 	a.patience = cmp.Or(opts.Limits.SettleTimeout, 10*time.Second)
+	a.logged = logtext.Of
+	if opts.Effects.Redact == nil { // else a text may have what Redact hides
+		a.logged = logtext.By(opts.LogError, cmp.Or(opts.Logger, slog.Default()))
+	}
 	var err error
 	if a.bot, err = orchestrator.New(a.definition(), st.Checkpoints, &opts); err != nil {
 		return nil, err

@@ -183,7 +183,10 @@ func (q *question[C]) log(ctx context.Context, err error, args ...any) {
 	if p, ok := errors.AsType[*orchestrator.PanicError](err); ok {
 		args = append(args, "stack", string(p.Stack))
 	}
-	q.turn.Logger().WarnContext(ctx, "model failed", append(args, "err", logtext.Of(err))...)
+	if e, ok := errors.AsType[*statusError](err); ok && e.status != 0 {
+		args = append(args, "status", e.status)
+	}
+	q.turn.Logger().WarnContext(ctx, "model failed", append(args, "err", q.agent.logged(err))...)
 }
 
 // No call costs so much, in any currency. Sums of them are numbers.

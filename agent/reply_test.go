@@ -395,6 +395,49 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
+// The log has the status of a response, which says nothing of what was said. It has the text only if logs may have it.
+func TestFailedModelIsLogged(t *testing.T) {
+	refused := agent.HTTPError(errors.New("payload"), 401, nil)
+	for name, c := range map[string]struct {
+		level slog.Level
+		opts  orchestrator.Options
+		texts int // lines with the text of the error
+	}{
+		"info":   {},
+		"debug":  {level: slog.LevelDebug, texts: 2},
+		"option": {opts: orchestrator.Options{LogError: error.Error}, texts: 2},
+		"redact": {
+			level: slog.LevelDebug,
+			opts: orchestrator.Options{
+				Effects: orchestrator.Effects{
+					Redact: func(e ledger.Effect) ledger.Effect { return e }, SumKey: []byte("secret"),
+				},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, paid := new(lines), new(atomic.Int32)
+			c.opts.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: c.level}))
+			pays := answers(call("c", "refund", `{"order":"A"}`))
+			model := steps(new(atomic.Int32), pays, reply(agent.Reply{}, refused))
+			a, err := agent.New(agent.Definition[none]{
+				Name: "bot", Model: model, Tools: []agent.Tool{pay(paid, ledger.Ask).Tool()},
+			}, agent.InMemory(), &c.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := say(t, a, "s", "go"); o.Reason != agent.ModelFailed {
+				t.Errorf("%+v", o)
+			}
+			all := log.String()
+			if strings.Count(all, "again=false status=401 err=") != 1 || strings.Count(all, "payload") != c.texts ||
+				!strings.Contains(all, "turn settles as failed") {
+				t.Error(all)
+			}
+		})
+	}
+}
+
 // What the response of a server says.
 func TestHTTPError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

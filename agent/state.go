@@ -37,7 +37,7 @@ type Reason string
 
 // The reasons.
 const (
-	ForClient   Reason = "suspended_client_tool"       // Paused: answers are missing
+	ForClient   Reason = "suspended_client_tool"       // Paused: answers are missing, approvals too
 	ForChildren Reason = "suspended_awaiting_children" // Paused: of a descendant
 	ForRest     Reason = "suspended_step_partial"      // Paused: other calls of the same reply have their results
 	ModelFailed Reason = "model_failed"                // Failed

@@ -93,7 +93,7 @@ items:
 		case err != nil && it.ID == "":
 			return nil, err
 		case err != nil:
-			t.Logger().WarnContext(ctx, "message does not steer", "err", logtext.Of(logtext.Private(err)))
+			t.Logger().WarnContext(ctx, "message does not steer", "err", a.logged(logtext.Private(err)))
 			done = append(done, it.ID)
 		case slices.Contains(t.State.Heard, it.ID), blank(text):
 			done = append(done, it.ID)

@@ -262,7 +262,7 @@ func (a *Agent[C]) after(t *Turn[C], call Call, r Result) {
 	}
 	err := protect(func() error { a.def.After(&t.State.Custom, call, r); return nil })
 	if err != nil {
-		t.Logger().Error("After panicked", "tool", call.Name, "err", logtext.Of(logtext.Private(err)))
+		t.Logger().Error("After panicked", "tool", call.Name, "err", a.logged(logtext.Private(err)))
 	}
 }
 

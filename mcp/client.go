@@ -37,7 +37,8 @@ type Client struct {
 var errClosed = errors.New("the client was closed")
 
 // Command starts a server, and lists its tools. create makes the command, without its standard input and output. It is
-// called again if the server has died. Close ends the command.
+// called again if the server has died. What the server writes to standard error is lost, unless create sets Stderr.
+// Close ends the command.
 func Command(ctx context.Context, create func() *exec.Cmd, o *Options) (*Client, error) {
 	var cmd *exec.Cmd
 	if create != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,7 @@ const (
 	firstPause, longestPause = 100 * time.Millisecond, 30 * time.Second
 )
 
-var errStart = errors.New("it has not listed its tools in time")
+var errStart = errors.New("it has not listed its tools in time: see Options.StartTimeout")
 
 // reach returns a link with a list that is not stale. Whatever it returns, nothing was called.
 func (c *Client) reach(ctx context.Context) (*link, error) {
@@ -155,6 +156,9 @@ func (c *Client) openAs(ctx context.Context, l *link, version string) (err error
 	l.session, err = client.Connect(ctx, l.wire, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		l.wire.kill()
+		if p, ok := l.wire.(*process); ok && errors.Is(err, io.EOF) {
+			return p.ended(err)
+		}
 		return err
 	}
 	go func() {

@@ -74,7 +74,7 @@ func TestRefusedServers(t *testing.T) {
 			`tool "nil": its schema: it refers to "#/not"`,
 		},
 		"liar twice": {`it lists the tool "ok" twice`}, "liar endless": {"more than 1000 tools"},
-		"liar list": {"its tools"}, "nobody": {"EOF"},
+		"liar list": {"its tools"}, "nobody": {"it has ended with exit status 1", "Stderr", "EOF"},
 		"liar mute": {"it has not listed its tools in time"},
 	} {
 		t.Run(role, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"sync"
@@ -105,6 +106,16 @@ func (p *process) kill() {
 		_ = conn.Close()
 	}
 	_ = p.Close()
+}
+
+// ended says how the server has ended before it has listed its tools. The caller has killed what is left of it.
+func (p *process) ended(err error) error {
+	how := "it has closed its standard output"
+	if code := p.cmd.ProcessState.ExitCode(); code >= 0 {
+		how = fmt.Sprintf("it has ended with exit status %d", code)
+	}
+	return fmt.Errorf("%s before it listed its tools; it may say why on standard error, the Stderr of its command: %w",
+		how, err)
 }
 
 // A counted connection counts what it hears, and notes which calls were sent.

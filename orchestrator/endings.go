@@ -218,8 +218,13 @@ func (x *flight) end(why cause, e *Error, d *InDoubtError) error {
 			how = &endings[endUnsaved]
 		} else if why == endAsking {
 			e.Err = fmt.Errorf("%w: %w", ErrSuspended, d)
-			x.logger().InfoContext(x.ctx, "turn suspended", "session", x.visit.own.Grant.Session, "turn", x.index,
-				"run", x.run.row.ID, "effects", d.Effects)
+			attrs := []any{
+				"session", x.visit.own.Grant.Session, "turn", x.index, "run", x.run.row.ID, "effects", d.Effects,
+			}
+			if d.unasked { // else the answer of a person is all that is missing
+				attrs = append(attrs, "err", errUnasked.Error())
+			}
+			x.logger().InfoContext(x.ctx, "turn suspended", attrs...)
 		}
 	}
 	if unknown {

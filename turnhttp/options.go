@@ -112,7 +112,7 @@ func Anyone(r *http.Request, session string, action Action) (Actor, error) {
 }
 
 // Allow is an Authorize for programs behind another perimeter, such as a server that only the desk can reach. It lets
-// all do the actions, in each session, as one Actor, and refuses the rest.
+// all do the actions, in each session, as one Actor, and refuses the rest: without actions, everything.
 func Allow(who Actor, actions ...Action) func(*http.Request, string, Action) (Actor, error) {
 	return func(_ *http.Request, _ string, action Action) (Actor, error) {
 		if slices.Contains(actions, action) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strconv"
 	"time"
 )
 
@@ -75,7 +76,7 @@ func (p *passOn) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, errors.Join(errors.New("no worker serves"), err)
 		}
 		var answer *http.Response
-		if answer, err = p.ask(r, w, again); err == nil && (refused || !elsewhere(answer.StatusCode)) {
+		if answer, err = p.ask(r, w, again); err == nil && final(answer.StatusCode, refused) {
 			return answer, nil
 		}
 		last := try == repeats || time.Now().After(until) || r.Context().Err() != nil
@@ -83,8 +84,11 @@ func (p *passOn) RoundTrip(r *http.Request) (*http.Response, error) {
 		case err == nil && (!again || last):
 			return answer, nil
 		case err == nil:
-			refused = true
 			_ = answer.Body.Close()
+			if refused { // each worker has been asked
+				wait(r.Context(), answer)
+			}
+			refused = true
 		case last, !again && !(kept && unread(err)):
 			return nil, err
 		}
@@ -96,10 +100,20 @@ func (p *passOn) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// elsewhere reports whether another worker may have a better answer: this one does not serve, or it has handed the turn
-// off and does not know how the turn ends.
-func elsewhere(status int) bool {
-	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+// final reports whether no worker has a better answer. A worker that does not serve says 503. A worker that does not
+// know how the turn ends says 504: it has handed the turn off, or the provider does not know of a payment yet. refused
+// says that a worker has given such an answer before. The next 503 is final then, and a 504 is not.
+func final(status int, refused bool) bool {
+	return status != http.StatusGatewayTimeout && (refused || status != http.StatusServiceUnavailable)
+}
+
+// wait waits as long as an answer says.
+func wait(ctx context.Context, answer *http.Response) {
+	seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
+	if err != nil {
+		return
+	}
+	_ = pause(ctx, time.Duration(seconds)*time.Second)
 }
 
 // unread reports whether no worker has read a request that failed with err.

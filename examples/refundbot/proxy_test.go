@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -86,6 +87,26 @@ func TestProxyPatient(t *testing.T) {
 	said, err := pass(t, &demo{workers: []*worker{a, b}}, transport, "key", "hello")
 	if err != nil || said != "hello" {
 		t.Errorf("%q, %v after %d dials", said, err, dials)
+	}
+}
+
+// No worker knows at first how the turn ends: the provider does not know of a payment yet. The request is sent again
+// until one knows, as often as a client with an Idempotency-Key would send it.
+func TestProxyUnknownOutcome(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < repeats {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusGatewayTimeout)
+			return
+		}
+		_, _ = io.WriteString(w, "paid")
+	}))
+	t.Cleanup(server.Close)
+	at := place(t, server.URL)
+	d := &demo{workers: []*worker{workerAt(t, "a", running, at), workerAt(t, "b", running, at)}}
+	if said, err := pass(t, d, new(http.Transport), "key", "hello"); err != nil || said != "paid" {
+		t.Errorf("%q, %v after %d requests", said, err, asked.Load())
 	}
 }
 

@@ -156,7 +156,7 @@ func fixedText(err error) string {
 func plain(name string) bool {
 	switch name {
 	case "*fmt.wrapError", "*fmt.wrapErrors", "*errors.joinError", "*logtext.said", "*retry.permanent",
-		"*retry.after", "orchestrator.outsideError":
+		"*retry.after", "*agent.statusError", "orchestrator.outsideError":
 		return true
 	}
 	return false

@@ -105,7 +105,7 @@ func (v Vendor) refused(status int, h http.Header, body []byte, tools []agent.To
 	case f.tooLong() && e.Status != http.StatusTooManyRequests && e.Status < 500:
 		return fmt.Errorf("%w: %w", agent.ErrTooLong, e)
 	case usedUp[f.code]:
-		return retry.Permanent(e)
+		return retry.Permanent(err)
 	}
 	return err
 }

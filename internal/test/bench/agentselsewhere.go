@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,8 @@ var (
 const langGraphVersion = "1.4.18"
 
 // agentsElsewhere measures turns of an agent against the same turns with LangGraph JS and its PostgresSaver. Both have
-// 100 messages, and a pool of their own.
+// 100 messages, and a pool of their own. The tool of LangGraph always has an effect: it counts. LangGraph writes the
+// same with and without an effect.
 func (b *bench) agentsElsewhere(ctx context.Context) error {
 	dir, err := fetchLangGraph(ctx)
 	if err != nil {
@@ -45,9 +47,10 @@ func (b *bench) agentsElsewhere(ctx context.Context) error {
 		}
 		for _, c := range []struct {
 			durability string
+			effect     bool
 			goal       goal
-		}{{"sync", atLeast(6)}, {"exit", atLeast(4)}} {
-			if err := b.compareLangGraph(ctx, pool, dir, c.durability, c.goal); err != nil {
+		}{{"sync", false, atLeast(6)}, {"sync", true, atLeast(6)}, {"exit", false, atLeast(4)}} {
+			if err := b.compareLangGraph(ctx, pool, dir, c.durability, c.effect, c.goal); err != nil {
 				return fmt.Errorf("%s: %w", c.durability, err)
 			}
 		}
@@ -56,12 +59,16 @@ func (b *bench) agentsElsewhere(ctx context.Context) error {
 }
 
 func (b *bench) compareLangGraph(
-	ctx context.Context, pool *pgxpool.Pool, dir, durability string, g goal,
+	ctx context.Context, pool *pgxpool.Pool, dir, durability string, effect bool, g goal,
 ) (err error) {
 	st := agentStores(pool)
 	const messages = 100
-	some, err1 := newTalker(st, messages, window, b.talks, false)
-	all, err2 := newTalker(st, messages, 0, b.talks, false)
+	what := fmt.Sprintf("PostgreSQL, agent, %d messages", messages)
+	if effect {
+		what += ", with an effect"
+	}
+	some, err1 := newTalker(st, messages, window, b.talks, effect)
+	all, err2 := newTalker(st, messages, 0, b.talks, effect)
 	theirs, err3 := startLangGraph(ctx, dir, pool.Config().ConnString(), durability)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
@@ -73,7 +80,7 @@ func (b *bench) compareLangGraph(
 		}
 		rota := newRota(b.talks, min(workers, b.talks))
 		err := b.compete(ctx, contest{
-			what: fmt.Sprintf("PostgreSQL, agent, %d messages", messages), workers: rota.workers,
+			what: what, workers: rota.workers,
 			reference: subject{
 				name: fmt.Sprintf("LangGraph JS %s, %s", langGraphVersion, durability), op: rota.on(theirs.play),
 			},
@@ -124,10 +131,11 @@ func fetchLangGraph(ctx context.Context) (dir string, err error) {
 
 // A langGraph plays turns in a process of its own.
 type langGraph struct {
-	chats []chat
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	born  atomic.Int64
+	prefix string // of its sessions: another process of the same database must not go on with them
+	chats  []chat
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	born   atomic.Int64
 
 	mu      sync.Mutex // protects in, and the following fields
 	number  int
@@ -144,7 +152,7 @@ type order struct {
 }
 
 func startLangGraph(ctx context.Context, dir, url, durability string) (*langGraph, error) {
-	l := &langGraph{chats: chats(), waiting: make(map[int]chan error)}
+	l := &langGraph{prefix: rand.Text()[:8], chats: chats(), waiting: make(map[int]chan error)}
 	l.cmd = exec.CommandContext(ctx, "node", "turns.mjs", url, durability)
 	l.cmd.Dir, l.cmd.Stderr = dir, os.Stderr
 	var err1, err2 error
@@ -191,7 +199,7 @@ func (l *langGraph) obey(ctx context.Context, session string, before []chat) err
 	l.number++
 	l.waiting[l.number] = done
 	line, err := json.Marshal(order{
-		l.number, fmt.Sprintf("%d/%s", l.born.Load(), session), before, l.chats[l.number%len(l.chats)],
+		l.number, fmt.Sprintf("%s/%d/%s", l.prefix, l.born.Load(), session), before, l.chats[l.number%len(l.chats)],
 	})
 	if err == nil {
 		err = l.ended

@@ -25,6 +25,13 @@ func Search() time.Duration {
 	return time.Second
 }
 
+// Goes reports whether a search that began at start goes on: for Search, and on a busy machine until it has found
+// something alive, for a minute at most.
+func Goes(start time.Time, found int) bool {
+	since := time.Since(start)
+	return since < Search() || found == 0 && since < time.Minute
+}
+
 // Moves moves slots of a cluster from node to node while workers use keys in them.
 type Moves struct {
 	// Tags are the hash tags of the keys whose slots move.

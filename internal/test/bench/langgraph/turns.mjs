@@ -9,7 +9,7 @@ const [, , url, durability] = process.argv;
 const saver = new PostgresSaver(new pg.Pool({ connectionString: url, max: 32 }));
 await saver.setup();
 
-const chats = new Map(); // by session: what is said in its turn
+const turns = new Map(); // by session: what is said in its turn, and how often the tool has had its effect
 let ids = 0;
 const message = (role, content, more) => ({ id: `m${++ids}`, role, content, ...more });
 const calls = { calls: [{ id: 'c', name: 'lookup', args: { order: 'A-1042' } }] };
@@ -18,16 +18,19 @@ const whole = chat => [
   message('assistant', chat[3]),
 ];
 const last = state => state.messages[state.messages.length - 1];
-const chatOf = config => chats.get(config.configurable.thread_id);
+const turnOf = config => turns.get(config.configurable.thread_id);
 
 const graph = new StateGraph(Annotation.Root({
   messages: Annotation({ reducer: (all, more) => all.concat(more), default: () => [] }),
 }))
   .addNode('model', (state, config) => ({
     messages: [last(state).role === 'user'
-      ? message('assistant', chatOf(config)[1], calls) : message('assistant', chatOf(config)[3])],
+      ? message('assistant', turnOf(config).chat[1], calls) : message('assistant', turnOf(config).chat[3])],
   }))
-  .addNode('tools', (_, config) => ({ messages: [message('tool', chatOf(config)[2], { call: 'c' })] }))
+  .addNode('tools', (_, config) => {
+    turnOf(config).effects++;
+    return { messages: [message('tool', turnOf(config).chat[2], { call: 'c' })] };
+  })
   .addEdge(START, 'model')
   .addConditionalEdges('model', state => last(state).calls ? 'tools' : END, ['tools', END])
   .addEdge('tools', 'model')
@@ -36,9 +39,11 @@ const graph = new StateGraph(Annotation.Root({
 const obey = async ({ session, before, chat }) => {
   const config = { configurable: { thread_id: session }, durability };
   if (before) await graph.updateState(config, { messages: before.flatMap(whole) }, 'model');
-  chats.set(session, chat);
+  const turn = { chat, effects: 0 };
+  turns.set(session, turn);
   const state = await graph.invoke({ messages: [message('user', chat[0])] }, config);
   if (last(state).content !== chat[3]) throw new Error(`the turn ends with ${JSON.stringify(last(state))}`);
+  if (turn.effects !== 1) throw new Error(`the tool had its effect ${turn.effects} times`);
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

@@ -1,10 +1,13 @@
 package orchestrator_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -447,7 +450,10 @@ func TestUnaskedOtherwise(t *testing.T) {
 		o := orchestrator.OnceOptions[string]{}
 		asks := func(after func()) Def { return single(s.refunds(o, after)) }
 		s.crash(t, asks, Input{Text: "shoes"})
-		silent := s.start(t, single(say("nothing")), Options{OnInterrupted: orchestrator.AbandonFirst})
+		var logs bytes.Buffer
+		silent := s.start(t, single(say("nothing")), Options{
+			OnInterrupted: orchestrator.AbandonFirst, Logger: slog.New(slog.NewTextHandler(&logs, nil)),
+		})
 		_, err := silent.Resume(t.Context(), "s", nil)
 		d := theDoubt(t, err, true)
 		landed := ledger.Answer{By: "ann", Landed: true, Result: []byte(`"by hand"`)}
@@ -456,6 +462,9 @@ func TestUnaskedOtherwise(t *testing.T) {
 		}
 		_, err = silent.Resume(t.Context(), "s", nil)
 		wantDoubt(t, err, true)
+		if n := strings.Count(logs.String(), "Resume with Force"); n != 1 { // before the answer it does not help
+			t.Errorf("%d lines name Force: %s", n, &logs)
+		}
 		switch how {
 		case "abandoned":
 			if err := abandon(t, silent, "s"); err != nil {
