@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -54,6 +55,8 @@ type talk struct {
 var (
 	errBusy    = errors.New("nothing has happened: the session is busy")
 	errDeleted = errors.New("nothing has happened: the session was deleted during the turn")
+	// Whoever waited for the session may have gone on with the turn before the session was deleted.
+	errUnknown = errors.New("the turn may have settled before the session was deleted, or not")
 )
 
 // step is the sequential specification of a session: whether out may come of w, and the session after it.
@@ -79,6 +82,29 @@ func (s talk) step(w wish, out outcome) (ok bool, next talk) {
 		s.open, s.answered = strings.TrimSuffix(s.open, " "), cmp.Or(s.answered, " ")+w.call+" "
 	}
 	return s.settles(w, out)
+}
+
+// steps returns the sessions that there may be after out came of w.
+func (s talk) steps(w wish, out outcome) (all []any) {
+	if !errors.Is(out.err, errUnknown) {
+		if ok, next := s.step(w, out); ok {
+			all = append(all, next)
+		}
+		return all
+	}
+	rest := strings.TrimSuffix(strings.Replace(s.missing()+" ", " "+w.call+" ", " ", 1), " ")
+	untold := fmt.Sprintf(" %da %[1]db", s.version+1) // calls that nobody was told of
+	out = outcome{version: s.version + 1}
+	for _, out.status = range []agent.Status{agent.Interrupted, agent.Paused, agent.Completed} {
+		for out.replies = range 2 {
+			for _, out.waits = range []string{"", rest, untold} {
+				if ok, next := s.step(w, out); ok {
+					all = append(all, next)
+				}
+			}
+		}
+	}
+	return append(all, s)
 }
 
 // settles says what a turn comes to.
@@ -165,13 +191,13 @@ func (s talk) fresh() bool {
 }
 
 // talkSpec is the specification of a session of an agent.
-var talkSpec = porcupine.Model{
-	Init: func() any { return talk{} },
-	Step: func(state, input, output any) (bool, any) {
-		return state.(talk).step(input.(wish), output.(outcome))
+var talkSpec = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{talk{}} },
+	Step: func(state, input, output any) []any { return state.(talk).steps(input.(wish), output.(outcome)) },
+	DescribeOperation: func(input, output any) string {
+		return fmt.Sprintf("%+v: %+v: %v", input, output, output.(outcome).err)
 	},
-	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
-}
+}).ToModel()
 
 // AgentHistories lets people act at random on sessions of two processes: they say, answer, submit, go on, drop, stop,
 // branch and delete. The test fails if no order of their wishes explains what came of them, if a call has two results,
@@ -280,12 +306,17 @@ func (h *conversation) record(ctx context.Context, session string, seed uint64) 
 				w := h.draw(rng)
 				op := porcupine.Operation{ClientId: id, Input: w, Call: clock.Add(1)}
 				out := h.do(ctx, h.agents[id%2], session, w, fmt.Sprintf("%d.%d", id, n))
-				op.Return, op.Output = clock.Add(1), out
+				if op.Return, op.Output = clock.Add(1), out; errors.Is(out.err, errUnknown) {
+					op.Return = math.MaxInt64
+				}
 				h.mu.Lock()
 				ops = append(ops, op)
 				h.ids = append(h.ids, strings.Fields(out.waits)...)
-				if out.err == nil {
+				switch {
+				case out.err == nil:
 					h.counts[w.op]++
+				case op.Return == math.MaxInt64:
+					h.counts["unknown"]++
 				}
 				h.counts[string(out.status)]++
 				h.mu.Unlock()
@@ -372,7 +403,7 @@ func (h *conversation) known(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, orchestrator.ErrBusy):
-		return errBusy
+		return fmt.Errorf("%w: %w", errBusy, err)
 	case errors.Is(err, checkpoint.ErrNotFound):
 		return agent.ErrUnknown
 	}
@@ -383,10 +414,11 @@ func (h *conversation) known(err error) error {
 			return want
 		}
 	}
-	for _, want := range []error{orchestrator.ErrIndeterminate, orchestrator.ErrAbandoned, lock.ErrFenced} {
-		if errors.Is(err, want) {
-			return errDeleted
-		}
+	switch {
+	case errors.Is(err, orchestrator.ErrIndeterminate):
+		return fmt.Errorf("%w: %w", errUnknown, err)
+	case errors.Is(err, orchestrator.ErrAbandoned), errors.Is(err, lock.ErrFenced):
+		return fmt.Errorf("%w: %w", errDeleted, err)
 	}
 	h.t.Errorf("a wish comes to nothing: %v", err)
 	return err

@@ -30,6 +30,7 @@ func TestAgentHistoriesConvict(t *testing.T) {
 	a, b, submit := wish{op: "answer", call: "a"}, wish{op: "answer", call: "b"}, wish{op: "submit", call: "a"}
 	asks := outcome{version: 1, status: agent.Paused, replies: 1, waits: " a b"}
 	one := outcome{version: 2, status: agent.Paused, waits: " b"}
+	lost, dropped := outcome{err: errUnknown}, outcome{version: 2, status: agent.Completed}
 	last := outcome{version: 3, status: agent.Completed, replies: 1}
 	for name, c := range map[string]struct {
 		ops   history
@@ -47,6 +48,11 @@ func TestAgentHistoriesConvict(t *testing.T) {
 		"says too early":    {h(say, asks, say, outcome{version: 2, status: agent.Paused, replies: 1, waits: " c d"}), false},
 		"an id again": {h(say, asks, a, one, drop, outcome{version: 3, status: agent.Completed}, say,
 			outcome{version: 4, status: agent.Paused, replies: 1, waits: " a d"}), false},
+		"a lost one settles":     {h(say, lost, say, outcome{err: agent.ErrPending}, drop, dropped), true},
+		"a lost one is deleted":  {h(say, lost, say, asks), true},
+		"a lost one asks others": {h(say, asks, a, lost, b, last), true},
+		"a lost one once":        {h(say, lost, drop, outcome{version: 3, status: agent.Completed}), false},
+		"a refused one settles":  {h(say, outcome{err: errDeleted}, drop, dropped), false},
 	} {
 		if got := porcupine.CheckOperations(talkSpec, c.ops); got != c.legal {
 			t.Errorf("%s: legal is %t", name, got)

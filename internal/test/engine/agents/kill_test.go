@@ -53,7 +53,7 @@ func TestKillEverywhere(t *testing.T) {
 }
 
 // hasty are the points to which a process comes or not, as the time goes: an effect rides in a save, or it is alone.
-var hasty = regexp.MustCompile(`stream\.|inbox\.|Issue|Finish`)
+var hasty = regexp.MustCompile(`stream\.|inbox\.|Issue|Finish|Save`)
 
 // A tally counts what the kills of a scene have led to.
 type tally struct {

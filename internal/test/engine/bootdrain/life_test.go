@@ -329,7 +329,7 @@ func drainUnderLock(t *testing.T, s site) {
 		p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "hello"}.start(t)
 		p.hear(inFlight)
 		if sessions[0] == orphaned[0] {
-			w.wantBeating(t, 1)
+			w.wantBeating(t, orphaned...)
 			p.kill()
 			break
 		}

@@ -27,7 +27,7 @@ func TestOneBeatOfAProcess(t *testing.T) {
 		sessions := names("s", 4)
 		p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "hello", Bots: 2}.start(t)
 		p.hear(inFlight)
-		w.wantBeating(t, 1)
+		w.wantBeating(t, sessions...)
 		<-time.After(time.Second) // another would beat by now
 		began := time.Now()
 		name, before := w.onlyBeat(t)

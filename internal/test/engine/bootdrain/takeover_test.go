@@ -48,7 +48,7 @@ func TestTakeover(t *testing.T) {
 			p.hear(inFlight)
 			children = append(children, p)
 		}
-		w.wantBeating(t, victims)
+		w.wantBeating(t, sessions...)
 
 		killed := make(map[string]time.Time)
 		for i, session := range sessions {
@@ -219,7 +219,7 @@ func (c takeover) killed(t *testing.T) {
 	sessions := names("s", c.turns)
 	p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "hello"}.start(t)
 	p.hear(inFlight)
-	watchers[0].wantBeating(t, 1)
+	watchers[0].wantBeating(t, sessions...)
 
 	ctx, stop := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
@@ -340,16 +340,26 @@ func TestBeatsAreFew(t *testing.T) {
 	t.Logf("%d statements in %v for %d sessions", sent, took, sessions)
 }
 
-// wantBeating waits until the store knows of n processes that beat.
-func (w opened) wantBeating(t *testing.T, n int) {
+// wantBeating waits until the store knows the owners of the sessions as processes that beat. Who watches may beat too.
+func (w opened) wantBeating(t *testing.T, sessions ...string) {
 	t.Helper()
 	ctx := patience(t)
 	for {
+		owners, err := w.checkpoints.Held(ctx, "support", sessions)
+		if err != nil {
+			t.Fatal(err)
+		}
 		beats, err := w.checkpoints.(lock.Beater).Beat(ctx, "")
 		if err != nil {
 			t.Fatalf("%d processes beat: %v", len(beats), err)
 		}
-		if len(beats) >= n {
+		beating := 0
+		for _, owner := range owners {
+			if _, ok := beats[owner]; ok {
+				beating++
+			}
+		}
+		if beating == len(sessions) {
 			return
 		}
 	}

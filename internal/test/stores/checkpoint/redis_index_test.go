@@ -132,7 +132,7 @@ func TestRedisIndexNeverMisses(t *testing.T) {
 			store := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: name + ":", TTL: ttl})
 			c := &crowd{ctx: t.Context(), store: store, ttl: time.Millisecond}
 			live, n := 0, 0
-			for start := time.Now(); redistest.Goes(start, live); n++ { // sessions may expire before they are looked for
+			for start := time.Now(); redistest.Goes(start, live); n++ { // sessions expire soon
 				check(t, redistest.Crowd(c.act))
 				missing, found := c.missing(t)
 				if len(missing) > 0 {
