@@ -52,7 +52,8 @@ func (s *joinedShop) note(ctx context.Context, c faulttest.Call, next func(conte
 	ask := next
 	next = func(ctx context.Context) error {
 		err := ask(ctx)
-		if slices.Contains([]string{"Begin", "Save", "Append", "Settle", "Issue", "Finish", "Record"}, c.Method) && err == nil {
+		writes := []string{"Begin", "Save", "Append", "Settle", "Issue", "Finish", "Record"}
+		if slices.Contains(writes, c.Method) && err == nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			name := c.Method
