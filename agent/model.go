@@ -223,11 +223,11 @@ func (a *Agent[C]) take(ctx context.Context, t *Turn[C], since []message.Message
 // what has happened must not fail because of the log.
 func record[C any](ctx context.Context, t *Turn[C], since []message.Message, reply message.Message) error {
 	state := map[string]any{"messages": since, "respond": reply}
-	err := t.Record(ctx, turnlog.LLMComplete, state)
+	err := t.RecordSoon(ctx, turnlog.LLMComplete, state)
 	for _, large := range []string{"messages", "respond"} {
 		if errors.Is(err, turnlog.ErrState) {
 			state[large], state["cut"] = nil, fmt.Sprintf("left out from %s on: it is too large for an entry", large)
-			err = t.Record(ctx, turnlog.LLMComplete, state)
+			err = t.RecordSoon(ctx, turnlog.LLMComplete, state)
 		}
 	}
 	return err

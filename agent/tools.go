@@ -205,7 +205,7 @@ func (a *Agent[C]) collect(ctx context.Context, t *Turn[C], all []called, halted
 		if c.effect != "" {
 			seen["effect"] = c.effect
 		}
-		if err := t.Record(ctx, turnlog.ToolReceived, seen); err != nil {
+		if err := t.RecordSoon(ctx, turnlog.ToolReceived, seen); err != nil {
 			return err
 		}
 	}

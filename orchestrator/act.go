@@ -423,6 +423,10 @@ func (fx *effects) closeEffects() error {
 	if err := fx.record(fx.of.ctx); err != nil {
 		return err
 	}
+	if err := fx.of.run.log(fx.of.ctx); err != nil {
+		fx.book.fail(err)
+		return err
+	}
 	for id, left := range open {
 		now, err := fx.outcome(
 			fx.of.ctx,

@@ -47,12 +47,17 @@ func (fx *effects) upcoming(follows Next) (all []ledger.Effect) {
 	return all
 }
 
-// finish records what still waits when the flight is over.
+// finish records what still waits when the flight is over. The next attempt goes on without what it could not record.
 func (fx *effects) finish(ctx context.Context) {
 	fx.of.run.cargo.carries(false)
 	fx.notBegun()
+	attrs := []any{"session", fx.of.visit.own.Grant.Session, "run", fx.of.run.row.ID}
 	if err := fx.of.run.record(ctx); err != nil {
 		fx.of.logger().WarnContext(ctx, "outcomes of effects not recorded; they are in doubt",
-			"session", fx.of.visit.own.Grant.Session, "run", fx.of.run.row.ID, fx.of.engine().why(err))
+			append(attrs, fx.of.engine().why(err))...)
+	}
+	if err := fx.of.run.log(ctx); err != nil {
+		attrs = append(attrs, fx.of.engine().why(err))
+		fx.of.logger().WarnContext(ctx, "phases not recorded in the turn log", attrs...)
 	}
 }

@@ -1,16 +1,22 @@
 package orchestrator
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
-// A cargo are the outcomes of effects that wait for a save of the run to carry them. If no save comes within
-// Effects.Linger, they are recorded by themselves.
+// A cargo are the outcomes of effects, and the entries of the turn log, that wait for a save of the run to carry them.
+// If no save comes within Effects.Linger, the outcomes are recorded by themselves. Entries wait until the run is saved,
+// settles or is left.
 type cargo struct {
+	// enter records an entry by itself.
+	enter func(ctx context.Context, e turnlog.Entry) error
+
 	mu sync.Mutex // protects following fields
 
 	// late are the outcomes that are not recorded. Those that a save carries at this moment are among them.
@@ -18,6 +24,9 @@ type cargo struct {
 
 	// timer records them after Effects.Linger; nil if none is late.
 	timer *time.Timer
+
+	// entries are those that are not recorded, also while a save carries them.
+	entries []turnlog.Entry
 
 	// open says that saves of the run carry effects. It is false before the run is in the store, and when it ends.
 	open bool
@@ -69,6 +78,27 @@ func (c *cargo) recorded(all []ledger.Finish) {
 		c.timer.Stop()
 		c.timer = nil
 	}
+}
+
+// note lets an entry wait.
+func (c *cargo) note(e turnlog.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries = append(c.entries, e)
+}
+
+// noted returns the entries that are not recorded.
+func (c *cargo) noted() []turnlog.Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.entries)
+}
+
+// logged removes the n oldest entries, which the turn log has.
+func (c *cargo) logged(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries = slices.Delete(c.entries, 0, n)
 }
 
 // carries says whether saves carry effects from now on.

@@ -57,7 +57,10 @@ type stores struct {
 
 	// carry saves a run with effects of it, in one transaction; nil if the stores cannot.
 	carry   snapshot.SaveEffects
-	turnLog recorder  // nil: no turn log
+	turnLog recorder // nil: no turn log
+
+	// carried judges the entries that carry takes; nil if it takes none.
+	carried *turnlog.Checked
 	respond responder // nil: the turn log has the settled state
 	rows    rows
 }
@@ -144,10 +147,11 @@ func (e *engine) use(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 		e.ledger = &spannedLedger{l, silent}
 	}
 	if l := e.options.TurnLog; l != nil {
-		if _, ok := l.(*turnlog.Checked); !ok {
-			l = turnlog.New(l, nil)
+		log, ok := l.(*turnlog.Checked)
+		if !ok {
+			log = turnlog.New(l, nil)
 		}
-		e.turnLog = &spannedLog{l, silent}
+		e.options.TurnLog, e.turnLog = log, &spannedLog{log, silent}
 	}
 	e.store = &spannedCheckpoints{checkpoints, silent}
 	e.rows = rows{e.store, e.identity.name}
@@ -157,20 +161,30 @@ func (e *engine) use(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 	e.options.Snapshots = &spannedSnapshots{snapshots, silent}
 	e.join(checkpoints, snapshots)
 	if runs, ok := snapshots.(snapshot.EffectJoiner); ok && e.options.Ledger != nil {
-		e.carry = silent.carry(runs.JoinEffects(e.options.Ledger))
+		e.joinEffects(runs, e.options.Ledger)
 	}
+}
+
+// joinEffects finds out whether saves of runs can carry effects, and entries of the turn log.
+func (e *engine) joinEffects(runs snapshot.EffectJoiner, effects ledger.Ledger) {
+	var save snapshot.SaveEffects
+	if log, ok := e.options.TurnLog.(*turnlog.Checked); ok {
+		if save = runs.JoinEffects(effects, log.Adapter()); save != nil {
+			e.carried = log
+		}
+	}
+	if save == nil {
+		save = runs.JoinEffects(effects, nil)
+	}
+	e.carry = e.meters.silent.carry(save)
 }
 
 // join finds out whether the stores can settle a turn in one transaction. With a turn log a run is deleted after its
 // end was recorded, so that the log has to take part.
 func (e *engine) join(checkpoints checkpoint.Store, snapshots snapshot.Store) {
-	if log, ok := e.options.TurnLog.(*turnlog.Checked); ok || e.options.TurnLog != nil {
-		var adapter any = e.options.TurnLog
-		if ok {
-			adapter = log.Adapter()
-		}
+	if log, ok := e.options.TurnLog.(*turnlog.Checked); ok {
 		if runs, ok := snapshots.(snapshot.EndJoiner); ok {
-			e.joined = e.meters.silent.settle(runs.JoinEnds(checkpoints, adapter))
+			e.joined = e.meters.silent.settle(runs.JoinEnds(checkpoints, log.Adapter()))
 		}
 		return
 	}

@@ -42,7 +42,7 @@ type flight struct {
 // take makes x the flight of a visit.
 func (x *flight) take(v *visit) {
 	x.visit, x.ctx, x.times.ctx = v, v.own.Ctx, v.own.Ctx
-	x.run.slot, x.effects.of = &v.slot, x
+	x.run.slot, x.run.cargo.enter, x.effects.of = &v.slot, v.phases.enterAnew, x
 }
 
 // kill is for a function of the bot that goes on although its context has ended. The engine no longer hears it, and the

@@ -37,11 +37,24 @@ func (l *line) stamp(p *phases) (at int64, ok bool) {
 	return p.tick(), true
 }
 
-// mostTries bounds how often Record looks for a time that no other entry has.
-const mostTries = 100
+// note lets an entry wait for the next save, while the function of the line runs. It returns the error with which the
+// log would refuse the entry.
+func (l *line) note(x *flight, r snapshot.Run, phase string, state json.RawMessage) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return errRecordOver
+	}
+	e := entryOf(r, phase, x.visit.phases.tick(), state)
+	if err := x.engine().carried.Validate(e); err != nil {
+		return fmt.Errorf("%w: %w", errNotLogged, err)
+	}
+	x.run.cargo.note(e)
+	return nil
+}
 
-// recordPhase is Turn.Record.
-func (x *flight) recordPhase(ctx context.Context, l *line, phase string, state any) error {
+// recordPhase is Turn.Record, and with soon it is Turn.RecordSoon.
+func (x *flight) recordPhase(ctx context.Context, l *line, phase string, state any, soon bool) error {
 	switch {
 	case !x.visit.phases.on():
 		return nil
@@ -59,6 +72,9 @@ func (x *flight) recordPhase(ctx context.Context, l *line, phase string, state a
 	// Other branches may be saved meanwhile, so the row of the run is not read.
 	r := snapshot.Run{
 		Key: snapshot.Key{Orchestrator: x.engine().identity.name, Session: l.session}, ID: l.run, Turn: l.turn,
+	}
+	if soon && err == nil && x.engine().carried != nil && x.run.cargo.isOpen() {
+		return l.note(x, r, phase, raw)
 	}
 	for tries := 0; err == nil; tries++ {
 		at, ok := l.stamp(&x.visit.phases)

@@ -89,24 +89,48 @@ func startedAt(r snapshot.Run, payload runPayload) int64 {
 // record records an entry of a run. A state that is a json.RawMessage is from phaseState.
 func (p *phases) record(ctx context.Context, r snapshot.Run, phase string, at int64, state any) error {
 	raw, encoded := state.(json.RawMessage)
-	var err error
 	if !encoded {
-		raw, err = phaseState(state)
+		var err error
+		if raw, err = phaseState(state); err != nil {
+			return fmt.Errorf("%w: %w", errNotLogged, err)
+		}
 	}
-	if err == nil {
-		e := turnlog.Entry{
-			Run: r.ID, Turn: r.Turn, Orchestrator: r.Orchestrator, Session: r.Session,
-			Phase: phase, State: raw, At: time.UnixMilli(at).UTC(),
-		}
-		_, err = p.own.Persist(ctx, func(ctx context.Context) error { return p.engine.turnLog.Record(ctx, e) })
-		if panic, ok := errors.AsType[*PanicError](err); ok {
-			p.engine.functions.tell(ctx, "turn log panicked", panic)
-		}
+	return p.enter(ctx, entryOf(r, phase, at, raw))
+}
+
+// entryOf returns an entry of a run.
+func entryOf(r snapshot.Run, phase string, at int64, state json.RawMessage) turnlog.Entry {
+	return turnlog.Entry{
+		Run: r.ID, Turn: r.Turn, Orchestrator: r.Orchestrator, Session: r.Session,
+		Phase: phase, State: state, At: time.UnixMilli(at).UTC(),
+	}
+}
+
+// enter records an entry.
+func (p *phases) enter(ctx context.Context, e turnlog.Entry) error {
+	_, err := p.own.Persist(ctx, func(ctx context.Context) error { return p.engine.turnLog.Record(ctx, e) })
+	if panic, ok := errors.AsType[*PanicError](err); ok {
+		p.engine.functions.tell(ctx, "turn log panicked", panic)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotLogged, err)
 	}
 	return nil
+}
+
+// mostTries bounds how often an entry looks for a time that no other entry has.
+const mostTries = 100
+
+// enterAnew records an entry. If an owner before or after this one has recorded another in the same millisecond, the
+// entry gets the next time that tick returns.
+func (p *phases) enterAnew(ctx context.Context, e turnlog.Entry) (err error) {
+	for range mostTries {
+		if err = p.enter(ctx, e); !errors.Is(err, turnlog.ErrChanged) {
+			break
+		}
+		e.At = time.UnixMilli(p.tick()).UTC()
+	}
+	return err
 }
 
 // repeat records an entry whose time is stored, so that an earlier owner may have recorded it. If another version of

@@ -46,7 +46,7 @@ type run struct {
 	// saved, or while the engine goes on without the goroutine that has named the effect.
 	mu gate
 
-	// cargo are outcomes that the next save carries.
+	// cargo is what the next save carries.
 	cargo cargo
 
 	// stored is the newest version that the snapshot store is known to have; nil if there is none. Only who begins or
@@ -189,6 +189,27 @@ func (r *run) recordLate(ctx context.Context) error {
 // that its function has got. The next attempt gets the recorded one.
 var errOtherResult = errors.New("the effect has another result already")
 
+// log records the entries that wait by themselves.
+func (r *run) log(ctx context.Context) error {
+	if len(r.cargo.noted()) == 0 {
+		return nil
+	}
+	r.mu.Lock() // a save may carry them at this moment
+	defer r.mu.Unlock()
+	return r.logLate(ctx)
+}
+
+// logLate is log. The caller holds mu.
+func (r *run) logLate(ctx context.Context) error {
+	for _, e := range r.cargo.noted() {
+		if err := r.cargo.enter(ctx, e); err != nil {
+			return err
+		}
+		r.cargo.logged(1)
+	}
+	return nil
+}
+
 // sameResult reports whether an effect has this result.
 func sameResult(now ledger.Effect, result json.RawMessage) bool {
 	a, errA := jsonvalue.Canonical(now.Result)
@@ -270,18 +291,18 @@ func withUsage(
 	return all, nil
 }
 
-// write saves a version of the run, with the outcomes that wait, and issues effects. The version has a number of its
-// own, so that the write may be repeated. If the stores are not joined, or what the save would carry is not plain, the
-// outcomes are recorded before it, and nothing is issued. The caller holds mu.
+// write saves a version of the run, with the outcomes and entries that wait, and issues effects. The version has a
+// number of its own, so that the write may be repeated. If the stores are not joined, or what the save would carry is
+// not plain, outcomes and entries are recorded before it, and nothing is issued. The caller holds mu.
 func (r *run) write(
 	ctx context.Context, row snapshot.Run, payload runPayload, used spent, issue ...ledger.Effect,
 ) (issued bool, err error) {
 	r.row.Seq++
 	row.Seq = r.row.Seq
 	taken := false
-	if len(issue) > 0 || len(r.cargo.all()) > 0 {
+	if len(issue) > 0 || len(r.cargo.all()) > 0 || len(r.cargo.noted()) > 0 {
 		if taken, err = r.saveEffects(ctx, row, issue...); err == nil && !taken {
-			if err = r.recordLate(ctx); err != nil {
+			if err = errors.Join(r.recordLate(ctx), r.logLate(ctx)); err != nil {
 				return false, fmt.Errorf("%w: %w", errNotSaved, err)
 			}
 			r.row.Seq++ // a copy of that save may be under way
@@ -315,23 +336,24 @@ func (r *run) unsaved(err error) error {
 	return fmt.Errorf("%w: %w", errNotSaved, err)
 }
 
-// saveEffects saves row with the outcomes that wait, and issues effects. If taken is false, it has done nothing. The
-// caller holds mu.
+// saveEffects saves row with the outcomes and entries that wait, and issues effects. If taken is false, it has done
+// nothing. The caller holds mu.
 func (r *run) saveEffects(ctx context.Context, row snapshot.Run, issue ...ledger.Effect) (taken bool, err error) {
 	save := r.slot.engine.carry
 	if save == nil {
 		return false, nil
 	}
-	b := ledger.Batch{Issue: issue, Finish: r.cargo.all()}
+	c := snapshot.Cargo{Batch: ledger.Batch{Issue: issue, Finish: r.cargo.all()}, Log: r.cargo.noted()}
 	_, err = r.slot.own.Persist(ctx, func(ctx context.Context) (err error) {
-		taken, err = save(ctx, row, b)
+		taken, err = save(ctx, row, c)
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
 	if taken {
-		r.cargo.recorded(b.Finish)
+		r.cargo.recorded(c.Finish)
+		r.cargo.logged(len(c.Log))
 	}
 	return taken, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/owner"
-	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -174,9 +173,9 @@ func (s *silence) carry(joined snapshot.SaveEffects) snapshot.SaveEffects {
 	if joined == nil {
 		return nil
 	}
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (bool, error) {
 		ctx, span := s.traceCall(ctx, "snapshot.Save", r.Session, r.ID)
-		taken, err := joined(ctx, r, b)
+		taken, err := joined(ctx, r, c)
 		endCall(span, err)
 		return taken, err
 	}

@@ -204,7 +204,7 @@ type home interface {
 	emit(ev Event)
 	spent(u Usage)
 	logger() *slog.Logger
-	recordPhase(ctx context.Context, l *line, phase string, state any) error
+	recordPhase(ctx context.Context, l *line, phase string, state any, soon bool) error
 }
 
 // A world takes the effects of a line.
@@ -369,7 +369,19 @@ func (t *Turn[S]) Record(ctx context.Context, phase string, state any) error {
 	if t.line == nil {
 		return nil
 	}
-	return t.line.home.recordPhase(ctx, t.line, phase, state)
+	return t.line.home.recordPhase(ctx, t.line, phase, state, false)
+}
+
+// RecordSoon is Record for an entry that need not be durable before the function goes on. If stores and turn log are
+// one database, as snapshot.EffectJoiner says, the next save of the run carries the entry, and it costs no write of its
+// own. The entry is durable before the next iteration begins, before the turn settles or fails, and before the run
+// waits for a person. If the process dies before that, the function runs again, and records it then. In any other case
+// RecordSoon is Record.
+func (t *Turn[S]) RecordSoon(ctx context.Context, phase string, state any) error {
+	if t.line == nil {
+		return nil
+	}
+	return t.line.home.recordPhase(ctx, t.line, phase, state, true)
 }
 
 // Usage returns the usage of the turn so far. It includes the usage before a resume.

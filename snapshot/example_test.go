@@ -78,7 +78,7 @@ func ExampleJoiner() {
 // A save that carries effects of its run: the intent to act is durable with the state that it follows from.
 func ExampleEffectJoiner() {
 	runs, effects := new(snapshot.Memory), new(ledger.Memory)
-	save := runs.JoinEffects(effects) // nil if they are two databases
+	save := runs.JoinEffects(effects, nil) // nil if they are two databases
 	ctx, fence := context.Background(), lock.Fence{Epoch: 1, Nonce: "n"}
 	r := snapshot.Run{
 		Key: snapshot.Key{Orchestrator: "bot", Session: "s"}, ID: "r", Status: snapshot.Running, Fence: fence,
@@ -90,10 +90,11 @@ func ExampleEffectJoiner() {
 	}
 	pay := ledger.Effect{ID: "e", Orchestrator: "bot", Session: "s", RunID: "r", Name: "pay", Fence: fence}
 	r.Seq++
-	taken, err := save(ctx, r, ledger.Batch{Issue: []ledger.Effect{pay}})
+	cargo := snapshot.Cargo{Batch: ledger.Batch{Issue: []ledger.Effect{pay}}}
+	taken, err := save(ctx, r, cargo)
 	fmt.Println(taken, err)
 	r.Seq++
-	taken, err = save(ctx, r, ledger.Batch{Issue: []ledger.Effect{pay}}) // it is known: nothing is written
+	taken, err = save(ctx, r, cargo) // the effect is known: nothing is written
 	fmt.Println(taken, err)
 	// Output:
 	// true <nil>

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
@@ -178,15 +179,16 @@ func (r *Run) replace(next Run) {
 	*r = next
 }
 
-// JoinEffects joins with a *ledger.Memory. A caller that sees an effect which a SaveEffects has issued or finished
-// waits here until the run is saved.
-func (m *Memory) JoinEffects(effects ledger.Ledger) SaveEffects {
+// JoinEffects joins with a *ledger.Memory and a *turnlog.Memory. A caller that sees an effect or an entry which a
+// SaveEffects has written waits here until the run is saved.
+func (m *Memory) JoinEffects(effects ledger.Ledger, log turnlog.Log) SaveEffects {
 	l, ok := effects.(*ledger.Memory)
-	if !ok {
+	entries, logs := log.(*turnlog.Memory)
+	if !ok || !logs && log != nil {
 		return nil
 	}
-	return func(ctx context.Context, r Run, b ledger.Batch) (taken bool, err error) {
-		if err := checked(ctx, cmp.Or(r.Validate(), b.Validate(r.ID, r.Fence))); err != nil {
+	return func(ctx context.Context, r Run, c Cargo) (taken bool, err error) {
+		if err := checked(ctx, cmp.Or(r.Validate(), c.Validate(r, logs))); err != nil {
 			return false, err
 		}
 		m.mu.Lock()
@@ -195,7 +197,12 @@ func (m *Memory) JoinEffects(effects ledger.Ledger) SaveEffects {
 		if old == nil {
 			return err == nil, err
 		}
-		taken, err = l.Carry(ctx, r.ID, r.Fence, b)
+		carry := func() (bool, error) { return l.Carry(ctx, r.ID, r.Fence, c.Batch) }
+		if len(c.Log) > 0 {
+			taken, err = entries.Carry(c.Log, carry)
+		} else {
+			taken, err = carry()
+		}
 		if taken {
 			old.replace(r)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // A Key names a session.
@@ -212,8 +213,8 @@ type Settle func(
 // An EndJoiner is a Joiner that can also record the end of the run in a turn log, in the same transaction. The SQL
 // stores are EndJoiners, with checkpoint store and turn log on the same pool or *sql.DB, and no wrapper of either.
 type EndJoiner interface {
-	// JoinEnds is Join with the turn log of the runs: a turnlog.Log, which this package does not know.
-	JoinEnds(turns checkpoint.Store, log any) SettleEnd
+	// JoinEnds is Join with the turn log of the runs.
+	JoinEnds(turns checkpoint.Store, log turnlog.Log) SettleEnd
 }
 
 // An End is the last entry of a run in its turn log: turnlog.Settled.
@@ -228,27 +229,41 @@ type SettleEnd func(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, end End,
 ) (forgotten bool, err error)
 
-// An EffectJoiner is a Store that can write effects of a ledger in the transaction of a Save. The SQL stores and Memory
-// are EffectJoiners. On SQL both must have been made with the same pool or *sql.DB, and the ledger must be no wrapper.
+// An EffectJoiner is a Store whose Save can also write effects of a ledger, and entries of a turn log, in the same
+// transaction. The SQL stores and Memory are EffectJoiners. On SQL all must have been made with the same pool or
+// *sql.DB, and none may be a wrapper.
 type EffectJoiner interface {
-	// JoinEffects returns a SaveEffects for this store and effects. It returns nil if the two cannot write in one
-	// transaction.
-	JoinEffects(effects ledger.Ledger) SaveEffects
+	// JoinEffects returns a SaveEffects for this store, effects and log. It returns nil if they cannot write in one
+	// transaction. If log is nil, a SaveEffects takes no entries.
+	JoinEffects(effects ledger.Ledger, log turnlog.Log) SaveEffects
 }
 
-// A SaveEffects is a Save that carries effects of the run r. In one transaction it saves r, issues the effects of
-// b.Issue, and notes the outcomes of b.Finish. All of it is durable on return, or nothing is written.
+// A Cargo is what a Save carries beside its run.
+type Cargo struct {
+	ledger.Batch
+
+	// Log are entries of the run, but for its beginning and its end.
+	Log []turnlog.Entry
+}
+
+// Empty reports whether there is nothing to carry.
+func (c Cargo) Empty() bool { return c.Batch.Empty() && len(c.Log) == 0 }
+
+// A SaveEffects is a Save that carries a Cargo of the run r. In one transaction it saves r, issues the effects of
+// c.Issue, notes the outcomes of c.Finish, and records the entries of c.Log. All of it is durable on return, or nothing
+// is written.
 //
-// It takes what is plain. No effect of b.Issue is known, and no Raise of the ledger concerns one. Each effect of
-// b.Finish is Issued to r under r's fence, its last attempt is the one that is named, and it is not Unsure. The ledger
-// knows no other fence of the run that is higher. If this is not so, SaveEffects writes nothing, and taken is false.
-// The caller then calls Save, Issue and Finish one by one, which say what is the matter. The Seq of r was not used.
+// It takes what is plain. No effect of c.Issue is known, and no Raise of the ledger concerns one. Each effect of
+// c.Finish is Issued to r under r's fence, its last attempt is the one that is named, and it is not Unsure. The ledger
+// knows no other fence of the run that is higher. The turn log has no entry of the run with phase and time of one of
+// c.Log. If this is not so, SaveEffects writes nothing, and taken is false. The caller then calls Save, Issue, Finish
+// and Record one by one, which say what is the matter. The Seq of r was not used.
 //
 // If r.Seq is not above the stored Seq, r is a repeat or a late copy. SaveEffects then changes nothing, and taken is
 // true: the stored save is durable, with what it has carried.
 //
 // The errors are those of Save. If the run is not r's any more, taken is false or the error is lock.ErrFenced.
-type SaveEffects func(ctx context.Context, r Run, b ledger.Batch) (taken bool, err error)
+type SaveEffects func(ctx context.Context, r Run, c Cargo) (taken bool, err error)
 
 // DefaultRemember is how long a store keeps the fence of a session without a run in flight, if its options do not say.
 // A Begin that arrives later than this could bring back a run that has ended.

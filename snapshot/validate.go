@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/internal/valid"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // The methods below are for the authors of a store. Each refuses, with ErrInvalid, an argument that no backend takes,
@@ -100,6 +101,38 @@ func (q Query) Validate() error {
 	}
 	return cmp.Or(valid.ID("orchestrator", q.Orchestrator), valid.Optional("session", q.Session),
 		valid.Optional("after", q.After))
+}
+
+// Validate returns an error unless c may go with a Save of r. logs says that the store of runs is joined with a turn
+// log. No effect is named twice, and no two entries have one phase and time.
+func (c Cargo) Validate(r Run, logs bool) error {
+	if err := c.Batch.Validate(r.ID, r.Fence); err != nil {
+		return err
+	}
+	if len(c.Log) > 0 && !logs {
+		return fmt.Errorf("%w: entries without a turn log", ErrInvalid)
+	}
+	type place struct {
+		phase string
+		at    int64
+	}
+	taken := make(map[place]bool, len(c.Log))
+	for _, e := range c.Log {
+		if err := e.Validate(); err != nil {
+			return err
+		}
+		at := place{e.Phase, e.At.UnixMilli()}
+		switch {
+		case e.Run != r.ID, e.Orchestrator != r.Orchestrator, e.Session != r.Session:
+			return fmt.Errorf("%w: an entry of run %q in a save of run %q", ErrInvalid, e.Run, r.ID)
+		case e.Phase == turnlog.Started, e.Phase == turnlog.Settled:
+			return fmt.Errorf("%w: no Save carries phase %q", ErrInvalid, e.Phase)
+		case taken[at]:
+			return fmt.Errorf("%w: two entries of phase %q at one time", ErrInvalid, e.Phase)
+		}
+		taken[at] = true
+	}
+	return nil
 }
 
 // Known reports whether a store takes s. The status of a damaged run may be anything.

@@ -38,14 +38,22 @@ func (c *Checked) Adapter() Log { return c.adapter }
 
 // Record implements [Log]. It returns ErrPhase for a phase that is not registered.
 func (c *Checked) Record(ctx context.Context, e Entry) error {
+	if err := c.Validate(e); err != nil {
+		return err
+	}
+	e.At, e.State = e.At.UTC(), e.state()
+	return c.adapter.Record(ctx, e)
+}
+
+// Validate returns the error with which Record refuses e, before its adapter sees it.
+func (c *Checked) Validate(e Entry) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
 	if !c.registry.knows(e.Phase) {
 		return fmt.Errorf("%w: %q", ErrPhase, e.Phase)
 	}
-	e.At, e.State = e.At.UTC(), e.state()
-	return c.adapter.Record(ctx, e)
+	return nil
 }
 
 // Restore implements [Log]. If the adapter does not keep the order, the entries are sorted. If it gives back an entry

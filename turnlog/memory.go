@@ -55,17 +55,51 @@ func (m *Memory) Record(ctx context.Context, e Entry) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.find(e.Run)
-	state := string(e.state())
-	at := e.At.UnixMilli()
-	if t != nil {
-		if i, found := t.place(at, e.Phase); found {
-			if !Same(json.RawMessage(t.entries[i].state), json.RawMessage(state)) {
-				return ErrChanged
-			}
-			return nil
+	if known, found := m.known(e); found {
+		if !Same(known, e.state()) {
+			return ErrChanged
+		}
+		return nil
+	}
+	m.add(e)
+	return nil
+}
+
+// Carry records entries of a run together with what write writes, unless one of them is known: see
+// snapshot.SaveEffects. Nobody sees an entry before write has returned true. It is for snapshot.Memory.
+func (m *Memory) Carry(all []Entry, write func() (taken bool, err error)) (taken bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range all {
+		if _, found := m.known(e); found {
+			return false, nil
 		}
 	}
+	if taken, err = write(); !taken || err != nil {
+		return false, err
+	}
+	for _, e := range all {
+		m.add(e)
+	}
+	return true, nil
+}
+
+// known returns the state of an entry that is recorded. The caller holds mu.
+func (m *Memory) known(e Entry) (state json.RawMessage, found bool) {
+	t := m.find(e.Run)
+	if t == nil {
+		return nil, false
+	}
+	i, found := t.place(e.At.UnixMilli(), e.Phase)
+	if !found {
+		return nil, false
+	}
+	return json.RawMessage(t.entries[i].state), true
+}
+
+// add records an entry that is not known. The caller holds mu.
+func (m *Memory) add(e Entry) {
+	t, at := m.find(e.Run), e.At.UnixMilli()
 	if t == nil {
 		t = &turn{
 			run: e.Run, orchestrator: e.Orchestrator, session: e.Session, number: e.Turn, startedAt: -1, settledAt: -1,
@@ -76,7 +110,7 @@ func (m *Memory) Record(ctx context.Context, e Entry) error {
 		m.open[e.Run] = t
 	}
 	i, _ := t.place(at, e.Phase)
-	t.entries = slices.Insert(t.entries, i, entry{at, m.name(e.Phase), state})
+	t.entries = slices.Insert(t.entries, i, entry{at, m.name(e.Phase), string(e.state())})
 	t.number = max(t.number, e.Turn)
 	switch e.Phase {
 	case Started:
@@ -84,7 +118,7 @@ func (m *Memory) Record(ctx context.Context, e Entry) error {
 	case Settled:
 		t.settledAt = max(t.settledAt, at)
 	default:
-		return nil
+		return
 	}
 	if t.settledAt > t.startedAt {
 		delete(m.open, e.Run)
@@ -93,7 +127,6 @@ func (m *Memory) Record(ctx context.Context, e Entry) error {
 		delete(m.settled, e.Run)
 		m.open[e.Run] = t
 	}
-	return nil
 }
 
 // find returns the turn of a run; nil if there is none. The caller holds mu.

@@ -2,6 +2,7 @@ package snapshottest_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -11,23 +12,23 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // Each broken SaveEffects must be caught by the clause that it breaks.
 func TestSuiteConvictsEffects(t *testing.T) {
-	type pair = func() (snapshottest.CarryingStore, snapshottest.RaisingLedger)
-	trial := suite.Trial[pair]{
-		Violations: func(ctx context.Context, open func() pair, names ...string) map[string]error {
-			return snapshottest.EffectJoinViolations(ctx, open(), names...)
+	type open = func() snapshottest.Joinable
+	trial := suite.Trial[open]{
+		Violations: func(ctx context.Context, stores func() open, names ...string) map[string]error {
+			return snapshottest.EffectJoinViolations(ctx, stores(), names...)
 		},
 	}
-	type stores = func(runs *snapshot.Memory, effects *ledger.Memory) snapshot.SaveEffects
 	for name, c := range map[string]struct {
 		clause string
-		save   stores
+		save   breaking
 	}{
 		"the effects are forgotten":    {"carry-issues", savesOnly},
-		"the outcomes are forgotten":   {"carry-finishes", without(func(b *ledger.Batch) { b.Finish = nil })},
+		"the outcomes are forgotten":   {"carry-finishes", without(func(c *snapshot.Cargo) { c.Finish = nil })},
 		"the run is forgotten":         {"carry-saves", issuesOnly},
 		"two transactions":             {"carry-atomic", issuesThenSaves},
 		"the save first":               {"carry-plain", savesThenIssues},
@@ -35,15 +36,19 @@ func TestSuiteConvictsEffects(t *testing.T) {
 		"the fence of the ledger":      {"carry-adopts", savesOnly},
 		"a repeat issues again":        {"carry-repeat", issuesAgain},
 		"a Raise is not heeded":        {"carry-raise", ignoresRaise},
-		"nothing is checked":           {"carry-invalid", without(func(b *ledger.Batch) { *b = ledger.Batch{} })},
+		"nothing is checked":           {"carry-invalid", without(func(c *snapshot.Cargo) { *c = snapshot.Cargo{} })},
 		"what is known is passed over": {"carry-race", dropsKnown},
+		"the entries are forgotten":    {"carry-logs", without(func(c *snapshot.Cargo) { c.Log = nil })},
+		"an entry is enough":           {"carry-logs", without(func(c *snapshot.Cargo) { c.Log = c.Log[:min(1, len(c.Log))] })},
+		"an entry is recorded again":   {"carry-known", logsApart},
+		"the entries first":            {"carry-atomic", logsApart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			trial.Convict(t, c.clause, func() pair {
-				return func() (snapshottest.CarryingStore, snapshottest.RaisingLedger) {
-					runs, effects := new(snapshot.Memory), new(ledger.Memory)
-					return &carrying{runs, c.save(runs, effects)}, effects
+			trial.Convict(t, c.clause, func() open {
+				return func() snapshottest.Joinable {
+					s := memories{new(snapshot.Memory), new(ledger.Memory), new(turnlog.Memory)}
+					return snapshottest.Joinable{Runs: &carrying{s.runs, c.save(s)}, Effects: s.effects, Log: s.log}
 				}
 			})
 		})
@@ -52,14 +57,25 @@ func TestSuiteConvictsEffects(t *testing.T) {
 
 // The clauses accept a correct SaveEffects.
 func TestSuiteAcceptsEffects(t *testing.T) {
-	found := snapshottest.EffectJoinViolations(t.Context(),
-		func() (snapshottest.CarryingStore, snapshottest.RaisingLedger) {
-			return new(snapshot.Memory), new(ledger.Memory)
-		})
+	found := snapshottest.EffectJoinViolations(t.Context(), func() snapshottest.Joinable {
+		return snapshottest.Joinable{Runs: new(snapshot.Memory), Effects: new(ledger.Memory), Log: new(turnlog.Memory)}
+	})
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		t.Errorf("%s: %v", name, found[name])
 	}
 }
+
+// memories are stores that can be joined.
+type memories struct {
+	runs    *snapshot.Memory
+	effects *ledger.Memory
+	log     *turnlog.Memory
+}
+
+func (m memories) join() snapshot.SaveEffects { return m.runs.JoinEffects(m.effects, m.log) }
+
+// breaking returns a SaveEffects that breaks a rule.
+type breaking = func(memories) snapshot.SaveEffects
 
 // carrying is a store with another SaveEffects.
 type carrying struct {
@@ -67,87 +83,104 @@ type carrying struct {
 	save snapshot.SaveEffects
 }
 
-func (c *carrying) JoinEffects(ledger.Ledger) snapshot.SaveEffects { return c.save }
+func (c *carrying) JoinEffects(ledger.Ledger, turnlog.Log) snapshot.SaveEffects { return c.save }
 
-func savesOnly(runs *snapshot.Memory, _ *ledger.Memory) snapshot.SaveEffects {
-	return func(ctx context.Context, r snapshot.Run, _ ledger.Batch) (bool, error) {
-		err := runs.Save(ctx, r)
+func savesOnly(m memories) snapshot.SaveEffects {
+	return func(ctx context.Context, r snapshot.Run, _ snapshot.Cargo) (bool, error) {
+		err := m.runs.Save(ctx, r)
 		return err == nil, err
 	}
 }
 
-func issuesOnly(_ *snapshot.Memory, effects *ledger.Memory) snapshot.SaveEffects {
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
-		return effects.Carry(ctx, r.ID, r.Fence, b)
+func issuesOnly(m memories) snapshot.SaveEffects {
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (bool, error) {
+		return m.effects.Carry(ctx, r.ID, r.Fence, c.Batch)
 	}
 }
 
 // without is a SaveEffects that sees less of the batch.
-func without(less func(*ledger.Batch)) func(*snapshot.Memory, *ledger.Memory) snapshot.SaveEffects {
-	return func(runs *snapshot.Memory, effects *ledger.Memory) snapshot.SaveEffects {
-		save := runs.JoinEffects(effects)
-		return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
-			less(&b)
-			return save(ctx, r, b)
+func without(less func(*snapshot.Cargo)) breaking {
+	return func(m memories) snapshot.SaveEffects {
+		save := m.join()
+		return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (bool, error) {
+			less(&c)
+			return save(ctx, r, c)
 		}
 	}
 }
 
 // issuesThenSaves lets an effect be seen, and run, before the run is saved.
-func issuesThenSaves(runs *snapshot.Memory, effects *ledger.Memory) snapshot.SaveEffects {
-	save := runs.JoinEffects(effects)
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
-		for _, e := range b.Issue {
-			if _, _, err := effects.Issue(ctx, e, false); err != nil {
+func issuesThenSaves(m memories) snapshot.SaveEffects {
+	save := m.join()
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (bool, error) {
+		for _, e := range c.Issue {
+			if _, _, err := m.effects.Issue(ctx, e, false); err != nil {
 				return false, err
 			}
 		}
 		pause()
-		b.Issue = nil
-		return save(ctx, r, b)
+		c.Issue = nil
+		return save(ctx, r, c)
 	}
 }
 
-func savesThenIssues(runs *snapshot.Memory, effects *ledger.Memory) snapshot.SaveEffects {
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
-		if err := runs.Save(ctx, r); err != nil {
+func savesThenIssues(m memories) snapshot.SaveEffects {
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (bool, error) {
+		if err := m.runs.Save(ctx, r); err != nil {
 			return false, err
 		}
-		return effects.Carry(ctx, r.ID, r.Fence, b)
+		return m.effects.Carry(ctx, r.ID, r.Fence, c.Batch)
 	}
 }
 
-func issuesAgain(runs *snapshot.Memory, effects *ledger.Memory) snapshot.SaveEffects {
-	save := runs.JoinEffects(effects)
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
-		taken, err := save(ctx, r, b)
+func issuesAgain(m memories) snapshot.SaveEffects {
+	save := m.join()
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (bool, error) {
+		taken, err := save(ctx, r, c)
 		if err == nil && taken {
-			_, err = effects.Carry(ctx, r.ID, r.Fence, ledger.Batch{Issue: b.Issue})
+			_, err = m.effects.Carry(ctx, r.ID, r.Fence, ledger.Batch{Issue: c.Issue})
 		}
 		return taken, err
 	}
 }
 
 // ignoresRaise makes each effect one that no Raise concerns.
-func ignoresRaise(runs *snapshot.Memory, effects *ledger.Memory) snapshot.SaveEffects {
-	save := runs.JoinEffects(effects)
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
-		b.Issue = slices.Clone(b.Issue)
-		for i := range b.Issue {
-			b.Issue[i].Began = time.Now().Add(24 * time.Hour)
+func ignoresRaise(m memories) snapshot.SaveEffects {
+	save := m.join()
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (bool, error) {
+		c.Issue = slices.Clone(c.Issue)
+		for i := range c.Issue {
+			c.Issue[i].Began = time.Now().Add(24 * time.Hour)
 		}
-		return save(ctx, r, b)
+		return save(ctx, r, c)
 	}
 }
 
 // dropsKnown saves the run although an effect is known.
-func dropsKnown(runs *snapshot.Memory, effects *ledger.Memory) snapshot.SaveEffects {
-	save := runs.JoinEffects(effects)
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
-		b.Issue = slices.DeleteFunc(slices.Clone(b.Issue), func(e ledger.Effect) bool {
-			_, err := ledger.Load(ctx, effects, ledger.Query{ID: e.ID})
+func dropsKnown(m memories) snapshot.SaveEffects {
+	save := m.join()
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (bool, error) {
+		c.Issue = slices.DeleteFunc(slices.Clone(c.Issue), func(e ledger.Effect) bool {
+			_, err := ledger.Load(ctx, m.effects, ledger.Query{ID: e.ID})
 			return err == nil
 		})
-		return save(ctx, r, b)
+		return save(ctx, r, c)
+	}
+}
+
+// logsApart records the entries in a transaction of their own.
+func logsApart(m memories) snapshot.SaveEffects {
+	save := m.join()
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (bool, error) {
+		for _, e := range c.Log {
+			if err := m.log.Record(ctx, e); errors.Is(err, turnlog.ErrChanged) {
+				return false, nil
+			} else if err != nil {
+				return false, err
+			}
+		}
+		pause()
+		c.Log = nil
+		return save(ctx, r, c)
 	}
 }

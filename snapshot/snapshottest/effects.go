@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // A CarryingStore is a store of runs whose Save can carry effects.
@@ -26,51 +27,59 @@ type RaisingLedger interface {
 	lock.Raiser
 }
 
-// RunEffectJoiner checks the clauses of [snapshot.EffectJoiner]. newStores must return two empty stores that can be
-// joined.
-func RunEffectJoiner(t *testing.T, newStores func(t *testing.T) (CarryingStore, RaisingLedger)) {
+// Joinable are three empty stores that can be joined.
+type Joinable struct {
+	Runs    CarryingStore
+	Effects RaisingLedger
+	Log     turnlog.Lister
+}
+
+// RunEffectJoiner checks the clauses of [snapshot.EffectJoiner].
+func RunEffectJoiner(t *testing.T, newStores func(t *testing.T) Joinable) {
 	carryContract().Run(t, func(t *testing.T) carrier {
-		return func() (CarryingStore, RaisingLedger) { return newStores(t) }
+		return func() Joinable { return newStores(t) }
 	})
 }
 
 // EffectJoinViolations is Violations for RunEffectJoiner.
 func EffectJoinViolations(
-	ctx context.Context, newStores func() (CarryingStore, RaisingLedger), names ...string,
+	ctx context.Context, newStores func() Joinable, names ...string,
 ) map[string]error {
 	return carryContract().Violations(ctx, func() carrier { return newStores }, names...)
 }
 
-// A carrier makes two stores that can be joined.
-type carrier = func() (CarryingStore, RaisingLedger)
+// A carrier makes stores that can be joined.
+type carrier = func() Joinable
 
 func carryContract() suite.Clauses[carrier] {
 	return suite.Of(carryClauses, func(c carryClause) suite.Clause[carrier] {
 		return suite.Clause[carrier]{
 			Name: c.name, Rule: c.rule, Check: func(ctx context.Context, newStores carrier) error {
-				runs, effects := newStores()
-				save := runs.JoinEffects(effects)
-				if save == nil {
+				s := newStores()
+				save, bare := s.Runs.JoinEffects(s.Effects, s.Log), s.Runs.JoinEffects(s.Effects, nil)
+				if save == nil || bare == nil {
 					return errors.New("the stores cannot be joined")
 				}
-				c.check(&cargo{&probe{ctx: ctx, store: runs}, effects, save})
+				c.check(&cargo{&probe{ctx: ctx, store: s.Runs}, s.Effects, s.Log, save, bare})
 				return nil
 			},
 		}
 	})
 }
 
-// A carryClause is a clause about a store of runs and a ledger.
+// A carryClause is a clause about a store of runs, a ledger and a turn log.
 type carryClause struct {
 	name, rule string
 	check      func(c *cargo)
 }
 
-// A cargo is a probe of the store of runs, with the ledger that it is joined with.
+// A cargo is a probe of the store of runs, with the ledger and the log that it is joined with.
 type cargo struct {
 	*probe
 	effects RaisingLedger
+	log     turnlog.Lister
 	save    snapshot.SaveEffects
+	bare    snapshot.SaveEffects // without the log
 }
 
 // effect returns the n-th effect of a run.
@@ -82,7 +91,20 @@ func effect(r snapshot.Run, n int) ledger.Effect {
 	}
 }
 
-func issue(all ...ledger.Effect) ledger.Batch { return ledger.Batch{Issue: all} }
+func issue(all ...ledger.Effect) (c snapshot.Cargo) {
+	c.Issue = all
+	return c
+}
+
+// entry returns the n-th entry of a run.
+func entry(r snapshot.Run, n int) turnlog.Entry {
+	return turnlog.Entry{
+		Run: r.ID, Turn: r.Turn, Orchestrator: r.Orchestrator, Session: r.Session, Phase: turnlog.LLMComplete,
+		State: json.RawMessage(fmt.Sprintf(`{"said":%d}`, n)), At: time.UnixMilli(1_700_000_000_000 + int64(n)).UTC(),
+	}
+}
+
+func logged(all ...turnlog.Entry) snapshot.Cargo { return snapshot.Cargo{Log: all} }
 
 // outcome is the result of the first attempt at e.
 func outcome(e ledger.Effect) ledger.Finish {
@@ -90,7 +112,7 @@ func outcome(e ledger.Effect) ledger.Finish {
 	return ledger.Finish{ID: e.ID, Attempt: 1, Outcome: o}
 }
 
-func finish(all ...ledger.Effect) (b ledger.Batch) {
+func finish(all ...ledger.Effect) (b snapshot.Cargo) {
 	for _, e := range all {
 		b.Finish = append(b.Finish, outcome(e))
 	}
@@ -98,7 +120,7 @@ func finish(all ...ledger.Effect) (b ledger.Batch) {
 }
 
 // mustSave saves r with b, and shows that b is taken.
-func (c *cargo) mustSave(r snapshot.Run, b ledger.Batch) {
+func (c *cargo) mustSave(r snapshot.Run, b snapshot.Cargo) {
 	taken, err := c.save(c.ctx, r, b)
 	ok(err)
 	if !taken {
@@ -107,7 +129,7 @@ func (c *cargo) mustSave(r snapshot.Run, b ledger.Batch) {
 }
 
 // mustLeave shows that a save of r with b is not taken, and leaves was as it was.
-func (c *cargo) mustLeave(was, r snapshot.Run, b ledger.Batch) {
+func (c *cargo) mustLeave(was, r snapshot.Run, b snapshot.Cargo) {
 	taken, err := c.save(c.ctx, r, b)
 	if err != nil {
 		want(err, lock.ErrFenced)
@@ -231,7 +253,7 @@ var carryClauses = []carryClause{
 			c.wantWhole(r3)
 			r4 := next(r3)
 			r4.Pause, r4.Status, r4.Error = 0, snapshot.Running, ""
-			c.mustSave(r4, ledger.Batch{})
+			c.mustSave(r4, snapshot.Cargo{})
 			c.wantWhole(r4)
 		},
 	},
@@ -256,12 +278,12 @@ var carryClauses = []carryClause{
 			second.Finish[0].Attempt = 2
 			late := finish(open)
 			late.Finish[0].Attempt = 2
-			for name, b := range map[string]ledger.Batch{
+			for name, b := range map[string]snapshot.Cargo{
 				"an effect is known":              issue(fresh, known),
 				"an effect is open":               issue(fresh, open),
-				"an outcome is known":             {Issue: []ledger.Effect{fresh}, Finish: finish(known).Finish},
+				"an outcome is known":             both(issue(fresh), finish(known)),
 				"an effect is not known":          finish(open, fresh),
-				"an effect of another run":        {Issue: []ledger.Effect{fresh}, Finish: finish(other).Finish},
+				"an effect of another run":        both(issue(fresh), finish(other)),
 				"an attempt before may have been": second,
 				"another attempt":                 late,
 			} {
@@ -276,7 +298,7 @@ var carryClauses = []carryClause{
 				c.wantEffect(failed, ledger.Issued, 2)
 				c.wantEffect(other, ledger.Issued, 1)
 			}
-			c.mustSave(r1, ledger.Batch{Issue: []ledger.Effect{fresh}, Finish: finish(open).Finish})
+			c.mustSave(r1, both(issue(fresh), finish(open)))
 			c.wantRun(r1)
 		},
 	},
@@ -286,7 +308,8 @@ var carryClauses = []carryClause{
 		check: func(c *cargo) {
 			r := c.begun("a")
 			open := c.issued(effect(r, 1))
-			b := ledger.Batch{Issue: []ledger.Effect{effect(r, 2)}, Finish: finish(open).Finish}
+			b := both(issue(effect(r, 2)), finish(open))
+			b.Log = logged(entry(r, 1)).Log
 			now := r
 			now.Fence = fence(r.Fence.Epoch + 1)
 			ok(c.effects.Adopt(c.ctx, r.ID, now.Fence))
@@ -336,7 +359,8 @@ var carryClauses = []carryClause{
 			c.mustSave(first, issue(e1))
 			c.wantEffect(e1, ledger.Issued, 1)
 			second := next(first)
-			b := ledger.Batch{Issue: []ledger.Effect{e2}, Finish: finish(e1).Finish}
+			b := both(issue(e2), finish(e1))
+			b.Log = logged(entry(r, 1)).Log
 			c.mustSave(second, b)
 			c.mustSave(second, b)
 			c.mustSave(first, issue(e1)) // of a sender that has given up on it
@@ -347,6 +371,7 @@ var carryClauses = []carryClause{
 			ok(err)
 			c.mustSave(first, issue(e1))
 			c.wantEffect(e1, "", 0)
+			c.wantLog(r, entry(r, 1))
 		},
 	},
 	{
@@ -374,10 +399,13 @@ var carryClauses = []carryClause{
 			of, by, nameless, answer := effect(r, 1), effect(r, 1), effect(r, 1), finish(e)
 			of.RunID, by.Fence, nameless.Name = "another", fence(20), ""
 			answer.Finish[0].Outcome.By = "ann"
-			for _, b := range []ledger.Batch{
-				issue(of), issue(by), issue(nameless), issue(e, e), answer, finish(e, e),
-				{Issue: []ledger.Effect{e}, Finish: finish(e).Finish},
-				{Finish: []ledger.Finish{{ID: e.ID, Attempt: 1}}},
+			begins, ends, others, late := entry(r, 1), entry(r, 1), entry(r, 1), entry(r, 1)
+			begins.Phase, ends.Phase, others.Run = turnlog.Started, turnlog.Settled, "another"
+			late.At = late.At.Add(time.Microsecond) // no whole millisecond
+			for _, b := range []snapshot.Cargo{
+				issue(of), issue(by), issue(nameless), issue(e, e), answer, finish(e, e), both(issue(e), finish(e)),
+				{Batch: ledger.Batch{Finish: []ledger.Finish{{ID: e.ID, Attempt: 1}}}},
+				logged(begins), logged(ends), logged(others), logged(late), logged(entry(r, 1), entry(r, 1)),
 			} {
 				taken, err := c.save(c.ctx, next(r), b)
 				want(err, snapshot.ErrInvalid)
@@ -385,9 +413,11 @@ var carryClauses = []carryClause{
 					fail("invalid, and taken: %+v", b)
 				}
 			}
+			_, err := c.bare(c.ctx, next(r), logged(entry(r, 1)))
+			want(err, snapshot.ErrInvalid)
 			bad := next(r)
 			bad.Status = "no status"
-			_, err := c.save(c.ctx, bad, issue(e))
+			_, err = c.save(c.ctx, bad, issue(e))
 			want(err, snapshot.ErrInvalid)
 			ctx, cancel := context.WithCancel(c.ctx)
 			cancel()
@@ -395,24 +425,85 @@ var carryClauses = []carryClause{
 			want(err, context.Canceled)
 			c.wantRun(r)
 			c.wantEffect(e, "", 0)
+			c.wantLog(r)
+		},
+	},
+	{
+		name: "carry-logs",
+		rule: "a SaveEffects records entries as Record does, with effects and without",
+		check: func(c *cargo) {
+			r := c.begun("a")
+			begins := entry(r, 1)
+			begins.Phase = turnlog.Started
+			ok(c.log.Record(c.ctx, begins))
+			r1 := next(r)
+			c.mustSave(r1, logged(entry(r, 3), entry(r, 2)))
+			c.wantRun(r1)
+			c.wantLog(r, begins, entry(r, 2), entry(r, 3))
+			received, empty := entry(r, 4), entry(r, 5)
+			received.Phase, empty.State = turnlog.ToolReceived, nil
+			same := entry(r, 4) // of one time, and another phase
+			all := both(issue(effect(r, 1)), logged(received, same, empty))
+			r2 := next(r1)
+			c.mustSave(r2, all)
+			c.wantRun(r2)
+			c.wantEffect(effect(r, 1), ledger.Issued, 1)
+			empty.State = json.RawMessage("null")
+			c.wantLog(r, begins, entry(r, 2), entry(r, 3), same, received, empty)
+			c.mustSave(next(r2), finish(effect(r, 1)))
+			c.wantOpen(r.ID, begins, empty)
+			ends := entry(r, 6)
+			ends.Phase = turnlog.Settled
+			ok(c.log.Record(c.ctx, ends))
+			c.wantOpen("")
+			alone := c.begun("b") // nothing has recorded its beginning
+			c.mustSave(next(alone), logged(entry(alone, 7)))
+			c.wantOpen(alone.ID, entry(alone, 7), entry(alone, 7))
+		},
+	},
+	{
+		name: "carry-known",
+		rule: "a SaveEffects with an entry that is known writes nothing, and takes nothing",
+		check: func(c *cargo) {
+			r := c.begun("a")
+			known, changed := entry(r, 1), entry(r, 1)
+			changed.State = json.RawMessage(`"another"`)
+			ok(c.log.Record(c.ctx, known))
+			open := c.issued(effect(r, 1))
+			for _, e := range []turnlog.Entry{known, changed} {
+				b := both(issue(effect(r, 2)), finish(open))
+				b.Log = []turnlog.Entry{entry(r, 2), e}
+				c.mustLeave(r, next(r), b)
+				c.wantEffect(open, ledger.Issued, 1)
+				c.wantEffect(effect(r, 2), "", 0)
+				c.wantLog(r, known)
+			}
+			b := issue(open) // not plain, so that its entry is not recorded
+			b.Log = []turnlog.Entry{entry(r, 2)}
+			c.mustLeave(r, next(r), b)
+			c.wantLog(r, known)
+			c.mustSave(next(r), logged(entry(r, 2)))
+			c.wantLog(r, known, entry(r, 2))
 		},
 	},
 	{
 		name: "carry-atomic",
-		rule: "who has seen an effect that a SaveEffects has issued sees the run as saved",
+		rule: "who has seen an effect or an entry that a SaveEffects has written sees the run as saved, and the other",
 		check: func(c *cargo) {
 			r := c.begun("a")
 			for n := range 20 {
 				r = next(r)
 				e, done := effect(r, n), make(chan error, 1)
+				b := issue(e)
+				b.Log = []turnlog.Entry{entry(r, n)}
 				go func() {
-					taken, err := c.save(c.ctx, r, issue(e))
+					taken, err := c.save(c.ctx, r, b)
 					if err == nil && !taken {
 						err = errors.New("it is not taken")
 					}
 					done <- err
 				}()
-				c.watch(r, e)
+				c.watch(r, e, n+1)
 				ok(<-done)
 			}
 		},
@@ -450,17 +541,66 @@ var carryClauses = []carryClause{
 	},
 }
 
-// watch waits until e is issued. From then on r must be saved.
-func (c *cargo) watch(r snapshot.Run, e ledger.Effect) {
+// watch waits until e is issued, or its run has n entries. From then on r must be saved, and the other be there.
+func (c *cargo) watch(r snapshot.Run, e ledger.Effect, n int) {
 	for c.ctx.Err() == nil {
 		_, err := ledger.Load(c.ctx, c.effects, ledger.Query{ID: e.ID})
-		if err == nil {
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			ok(err)
+		}
+		issued := err == nil
+		all, err := c.log.Restore(c.ctx, r.ID)
+		ok(err)
+		if issued && len(all) < n {
+			fail("effect %s is issued, and the run has %d entries, want %d", e.ID, len(all), n)
+		}
+		if len(all) >= n {
+			c.wantEffect(e, ledger.Issued, 1)
 			c.wantRun(r)
 			return
 		}
-		if !errors.Is(err, ledger.ErrNotFound) {
-			ok(err)
-		}
 	}
 	fail("the effect is never issued")
+}
+
+// both are two cargoes in one.
+func both(a, b snapshot.Cargo) snapshot.Cargo {
+	return snapshot.Cargo{
+		Batch: ledger.Batch{Issue: append(a.Issue, b.Issue...), Finish: append(a.Finish, b.Finish...)},
+		Log:   append(a.Log, b.Log...),
+	}
+}
+
+// wantLog shows which entries the log has of r.
+func (c *cargo) wantLog(r snapshot.Run, all ...turnlog.Entry) {
+	got, err := c.log.Restore(c.ctx, r.ID)
+	ok(err)
+	sameEntries(got, all)
+}
+
+// wantOpen shows which turn of the log is open, by its first and last entry; "" if none is.
+func (c *cargo) wantOpen(run string, ends ...turnlog.Entry) {
+	var got []turnlog.Entry
+	for s, err := range c.log.Turns(c.ctx, turnlog.Query{Open: true}) {
+		ok(err)
+		if s.First.Run != run {
+			fail("run %s is open, want %q", s.First.Run, run)
+		}
+		got = append(got, s.First, s.Last)
+	}
+	sameEntries(got, ends)
+}
+
+func sameEntries(got, all []turnlog.Entry) {
+	if len(got) != len(all) {
+		fail("the log has %+v, want %+v", got, all)
+	}
+	for i, e := range got {
+		w := all[i]
+		ok(sameJSON(e.State, w.State))
+		if e.State, w.State = nil, nil; !e.At.Equal(w.At) || e.Phase != w.Phase || e.Run != w.Run ||
+			e.Session != w.Session || e.Orchestrator != w.Orchestrator || e.Turn != w.Turn {
+			fail("the log has %+v, want %+v", e, w)
+		}
+	}
 }

@@ -3,25 +3,9 @@ package pgledger
 import (
 	"math"
 
-	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
 	"github.com/holdfast-go/holdfast/ledger"
 )
-
-// A BatchPart is the addition of a ledger to the statement that saves a run. That statement has 16 parameters of its
-// own. Those of the ledger follow.
-type BatchPart struct {
-	DB *pgstate.DB // of the ledger
-
-	// Ready is the condition that the batch is plain: see snapshot.SaveEffects.
-	Ready string
-
-	// Write holds queries of the WITH clause that write the batch if the query r has a row. Done is the condition that
-	// they have written all of it.
-	Write, Done string
-
-	// Args returns the parameters of the ledger.
-	Args func(b ledger.Batch) []any
-}
 
 // carried says that the effect e is one that the fence has issued, and that its other attempts did not happen.
 const carried = `e.id = f.id AND e.attempts = f.attempt AND e.state = 'issued' AND NOT e.unsure
@@ -72,17 +56,15 @@ const (
 		AND (SELECT count(*) FROM finished) = coalesce(cardinality($27::text[]), 0)`
 )
 
-// BatchPart returns the part of this ledger.
-func (l *Ledger) BatchPart() BatchPart {
+// BatchPart returns the part of this ledger. BatchArgs are its parameters.
+func (l *Ledger) BatchPart() pgjoin.Cargo {
 	fill := whole(l.db)
-	return BatchPart{
-		DB: l.db, Ready: fill.Replace(carryReady), Write: fill.Replace(carryWrite), Done: carryDone, Args: batchArgs,
-	}
+	return pgjoin.Cargo{DB: l.db, Ready: fill.Replace(carryReady), Write: fill.Replace(carryWrite), Done: carryDone}
 }
 
-// batchArgs returns the parameters of the statements. There is no NULL in an array, which not all modes of the driver
+// BatchArgs returns the parameters of BatchPart. There is no NULL in an array, which not all modes of the driver
 // can send: "" is no document.
-func batchArgs(b ledger.Batch) []any {
+func BatchArgs(b ledger.Batch) []any {
 	var issue struct {
 		ids, intents, names, eaches, keys, sums, args []string
 		iterations, classes                           []int

@@ -7,10 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // JoinEnds implements [snapshot.EndJoiner]. There is no function of the database that does it.
-func (s *Store) JoinEnds(turns checkpoint.Store, log any) snapshot.SettleEnd {
+func (s *Store) JoinEnds(turns checkpoint.Store, log turnlog.Log) snapshot.SettleEnd {
 	t, ok := turns.(*pgcheckpoint.Store)
 	ends, logs := log.(pgjoin.Log)
 	if !ok || !logs || !ends.EndPart().DB.Shares(s.db) {

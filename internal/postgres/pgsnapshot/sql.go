@@ -97,8 +97,8 @@ var templates = queries{
 		WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND seq < $11
 			AND status <> 'ended' AND deleted_at IS NULL`,
 
-	// saveEffects is saveParts with a pgjoin.BatchPart. If an effect changes after the condition was judged, the whole
-	// statement fails with notPlain.
+	// saveEffects is saveParts with a pgjoin.Cargo or two. If an effect or an entry changes after the condition was
+	// judged, the whole statement fails with notPlain.
 	saveEffects: `
 		WITH ready AS (
 			SELECT 1 WHERE {batch_ready}

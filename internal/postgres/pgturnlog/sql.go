@@ -16,7 +16,7 @@ const (
 
 // queries holds the statements of one log, with its table names filled in.
 type queries struct {
-	record, end, known, alone, restore, list, idle, lock, forget string
+	record, end, fresh, entries, known, alone, restore, list, idle, lock, forget string
 
 	// restoreBrief and listBrief are the statements of the same name without the states. Of an entry whose state the
 	// server cannot read, the rest is read so.
@@ -52,6 +52,27 @@ var templates = queries{
 			INSERT INTO {logged} AS l (run, orchestrator, session, turn, first, last, settled, open)
 			SELECT $11::text, $1::text, $2::text, $5::integer, at, at, at, false
 			FROM ended
+			{merge}
+		)`,
+
+	// fresh says that no entry is known, and entries records all of them, as parts of a pgjoin.Cargo. None of them is a
+	// Started or a Settled.
+	fresh: `
+		NOT EXISTS (
+			SELECT FROM {phases} p, unnest(` + pgjoin.EntryTimes + `, ` + pgjoin.EntryPhases + `) AS n (at, phase)
+			WHERE p.run = $3::text AND p.at = n.at AND p.phase = n.phase)`,
+	entries: `
+		noted AS (
+			INSERT INTO {phases} (run, at, phase, state)
+			SELECT $3::text, n.at, n.phase, n.state::jsonb FROM r,
+				unnest(` + pgjoin.EntryTimes + `, ` + pgjoin.EntryPhases + `, ` + pgjoin.EntryStates + `) AS n (at, phase, state)
+			ON CONFLICT (run, at, phase) DO NOTHING
+			RETURNING at
+		), listed AS (
+			INSERT INTO {logged} AS l (run, orchestrator, session, turn, first, last, open)
+			SELECT $3::text, $1::text, $2::text, ` + pgjoin.EntryTurn + `, min(at), max(at), true
+			FROM noted
+			HAVING count(*) > 0
 			{merge}
 		)`,
 
@@ -129,6 +150,7 @@ func fillAll(d *pgstate.DB) queries {
 	const none = "NULL::jsonb"
 	brief := names(d, none, none, none)
 	q.restoreBrief, q.listBrief = brief.Replace(q.restore), brief.Replace(q.list)
-	pgstate.Fill(whole(d), &q.record, &q.end, &q.known, &q.alone, &q.restore, &q.list, &q.idle, &q.lock, &q.forget)
+	pgstate.Fill(whole(d), &q.record, &q.end, &q.fresh, &q.entries, &q.known, &q.alone, &q.restore, &q.list, &q.idle,
+		&q.lock, &q.forget)
 	return q
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // A Log is a turn log on SQLite.
@@ -17,6 +18,10 @@ type Log interface {
 	// RecordEnd records the end of a run in a transaction that has written. If the log has an entry for the end at that
 	// time, RecordEnd adds none.
 	RecordEnd(ctx context.Context, tx *sql.Tx, e End) (added bool, err error)
+
+	// RecordIn records entries in a transaction that has written. If one of them is known, added is false, and the
+	// caller rolls the transaction back.
+	RecordIn(ctx context.Context, tx *sql.Tx, all []turnlog.Entry) (added bool, err error)
 }
 
 // An End is the last entry of a run.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitejoin"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // errNotPlain ends the transaction of a SaveEffects whose effects are not plain.
@@ -21,18 +23,26 @@ type carrier interface {
 	CarryIn(ctx context.Context, tx *sql.Tx, runID string, f lock.Fence, b ledger.Batch) (bool, error)
 }
 
-// JoinEffects joins with a carrier on the same *sql.DB. A SaveEffects then is one transaction.
-func (s *Store) JoinEffects(effects ledger.Ledger) snapshot.SaveEffects {
+// JoinEffects joins with a carrier and a turn log on the same *sql.DB. A SaveEffects then is one transaction.
+func (s *Store) JoinEffects(effects ledger.Ledger, log turnlog.Log) snapshot.SaveEffects {
 	l, ok := effects.(carrier)
-	if !ok || !l.DB().Beside(s.db) {
+	logs, logged := log.(sqlitejoin.Log)
+	if !ok || !l.DB().Beside(s.db) || log != nil && !(logged && logs.DB().Beside(s.db)) {
 		return nil
 	}
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (taken bool, err error) {
-		// In the transaction the ledger may ask for no other connection.
-		_, err = l.DB().Start(ctx, r.Validate(), b.Validate(r.ID, r.Fence))
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (taken bool, err error) {
+		// In the transaction neither ledger nor log may ask for another connection.
+		_, err = l.DB().Start(ctx, r.Validate(), c.Validate(r, logged))
+		if err == nil && len(c.Log) > 0 {
+			_, err = logs.DB().Start(ctx)
+		}
 		if err == nil {
 			taken, err = s.saveEffects(ctx, r, func(tx *sql.Tx) (bool, error) {
-				return l.CarryIn(ctx, tx, r.ID, r.Fence, b)
+				taken, err := l.CarryIn(ctx, tx, r.ID, r.Fence, c.Batch)
+				if taken && len(c.Log) > 0 {
+					taken, err = logs.RecordIn(ctx, tx, c.Log)
+				}
+				return taken, err
 			})
 		}
 		if err != nil {

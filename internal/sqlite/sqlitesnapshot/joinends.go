@@ -8,10 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitejoin"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // JoinEnds implements [snapshot.EndJoiner].
-func (s *Store) JoinEnds(turns checkpoint.Store, log any) snapshot.SettleEnd {
+func (s *Store) JoinEnds(turns checkpoint.Store, log turnlog.Log) snapshot.SettleEnd {
 	settle := s.joined(turns)
 	ends, ok := log.(sqlitejoin.Log)
 	if settle == nil || !ok || !ends.DB().Beside(s.db) {

@@ -54,12 +54,8 @@ func (l *Log) record(ctx context.Context, e turnlog.Entry) error {
 	if err != nil {
 		return err
 	}
-	state := json.RawMessage("null")
-	if e.State != nil {
-		state = e.State
-	}
 	for range tries {
-		err := l.db.Write(ctx, func(tx *sql.Tx) error { return add(ctx, tx, st, e, string(state)) })
+		err := l.db.Write(ctx, func(tx *sql.Tx) error { return add(ctx, tx, st, e) })
 		if !errors.Is(err, errKnown) {
 			return err
 		}
@@ -70,7 +66,7 @@ func (l *Log) record(ctx context.Context, e turnlog.Entry) error {
 		case err != nil:
 			return err
 		case len(known) == 0: // it was pruned since
-		case !turnlog.Same(known[0], state):
+		case !turnlog.Same(known[0], json.RawMessage(stateOf(e))):
 			return turnlog.ErrChanged
 		default:
 			return nil
@@ -79,10 +75,18 @@ func (l *Log) record(ctx context.Context, e turnlog.Entry) error {
 	return errors.New("the entry is pruned all the time")
 }
 
+// stateOf returns the state of an entry as it is stored.
+func stateOf(e turnlog.Entry) string {
+	if e.State == nil {
+		return "null"
+	}
+	return string(e.State)
+}
+
 // add writes the entry, and the row of its run. If the entry is known, add returns errKnown.
-func add(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, e turnlog.Entry, state string) error {
+func add(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, e turnlog.Entry) error {
 	at := e.At.UnixMilli()
-	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[addSQL]).ExecContext(ctx, e.Run, at, e.Phase, state))
+	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[addSQL]).ExecContext(ctx, e.Run, at, e.Phase, stateOf(e)))
 	switch {
 	case err != nil:
 		return err

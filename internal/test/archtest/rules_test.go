@@ -147,9 +147,9 @@ func contractRules() []rule {
 		if c == "transcript" {
 			ours = append(ours, "message")
 		}
-		// Package snapshot joins with the checkpoint store and the ledger in its database: see decisions 27 and 92.
+		// Package snapshot joins with these in its database: see decisions 27, 92 and 98.
 		if c == "snapshot" {
-			ours = append(ours, "checkpoint", "ledger")
+			ours = append(ours, "checkpoint", "ledger", "turnlog")
 		}
 		all = append(all,
 			rule{packages: c, ours: ours},

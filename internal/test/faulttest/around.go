@@ -24,7 +24,7 @@ type Call struct {
 	Effect  string          // of a Finish
 	Outcome ledger.State    // of a Finish
 	Phase   string          // of a RecordPhase
-	Batch   ledger.Batch    // of a Save that carries effects
+	Cargo   snapshot.Cargo  // of a Save that carries something
 }
 
 // An Around takes each call of a store. next asks the store. An Around may call next late, twice or never. The call

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/stream/streamtest"
 	"github.com/holdfast-go/holdfast/transcript"
 	"github.com/holdfast-go/holdfast/transcript/transcripttest"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 func pass(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
@@ -38,9 +39,10 @@ func TestAround(t *testing.T) {
 		turns := new(checkpoint.Memory)
 		return faulttest.Joined(new(snapshot.Memory), turns, nil, pass).(snapshottest.JoiningStore), turns
 	})
-	snapshottest.RunEffectJoiner(t, func(*testing.T) (snapshottest.CarryingStore, snapshottest.RaisingLedger) {
-		s := faulttest.Joined(new(snapshot.Memory), new(checkpoint.Memory), nil, pass)
-		return s.(snapshottest.CarryingStore), new(ledger.Memory)
+	snapshottest.RunEffectJoiner(t, func(*testing.T) snapshottest.Joinable {
+		log := new(turnlog.Memory)
+		s := faulttest.Joined(new(snapshot.Memory), new(checkpoint.Memory), log, pass)
+		return snapshottest.Joinable{Runs: s.(snapshottest.CarryingStore), Effects: new(ledger.Memory), Log: log}
 	})
 	transcripttest.Run(t, func(*testing.T) transcript.Store {
 		return faulttest.Transcripts(new(transcript.Memory), pass)

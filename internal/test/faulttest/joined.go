@@ -41,7 +41,7 @@ func (s *joined) Join(checkpoint.Store) snapshot.Settle {
 }
 
 // JoinEnds implements [snapshot.EndJoiner].
-func (s *joined) JoinEnds(checkpoint.Store, any) snapshot.SettleEnd {
+func (s *joined) JoinEnds(checkpoint.Store, turnlog.Log) snapshot.SettleEnd {
 	j, ok := s.store.(snapshot.EndJoiner)
 	if !ok {
 		return nil
@@ -60,8 +60,8 @@ func (s *joined) JoinEnds(checkpoint.Store, any) snapshot.SettleEnd {
 }
 
 // JoinEffects implements [snapshot.EffectJoiner], for a ledger that is behind an Around too. A save that carries
-// effects is a call named Save.
-func (s *joined) JoinEffects(l ledger.Ledger) snapshot.SaveEffects {
+// effects is a call named Save. It carries entries for a turn log if s was made with one.
+func (s *joined) JoinEffects(l ledger.Ledger, log turnlog.Log) snapshot.SaveEffects {
 	j, ok := s.store.(snapshot.EffectJoiner)
 	if !ok {
 		return nil
@@ -69,13 +69,18 @@ func (s *joined) JoinEffects(l ledger.Ledger) snapshot.SaveEffects {
 	if behind, ok := l.(*effects); ok {
 		l = behind.ledger
 	}
-	save := j.JoinEffects(l)
+	if log != nil {
+		if log = s.log; log == nil {
+			return nil
+		}
+	}
+	save := j.JoinEffects(l, log)
 	if save == nil {
 		return nil
 	}
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (bool, error) {
-		c := Call{Method: "Save", Session: r.Session, Run: r.ID, Status: r.Status, Batch: b}
-		return ask(ctx, s.around, c, func(ctx context.Context) (bool, error) { return save(ctx, r, b) })
+	return func(ctx context.Context, r snapshot.Run, cargo snapshot.Cargo) (bool, error) {
+		c := Call{Method: "Save", Session: r.Session, Run: r.ID, Status: r.Status, Cargo: cargo}
+		return ask(ctx, s.around, c, func(ctx context.Context) (bool, error) { return save(ctx, r, cargo) })
 	}
 }
 

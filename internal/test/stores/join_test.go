@@ -140,7 +140,7 @@ type counted struct {
 	fails   bool // a settle that records the end
 }
 
-func (c *counted) JoinEnds(turns checkpoint.Store, log any) snapshot.SettleEnd {
+func (c *counted) JoinEnds(turns checkpoint.Store, log turnlog.Log) snapshot.SettleEnd {
 	if settle := c.EndJoiner.JoinEnds(turns, log); settle == nil || !c.fails {
 		return settle
 	}

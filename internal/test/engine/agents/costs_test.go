@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/postgres"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // looksUp calls one tool, and then says something.
@@ -61,9 +62,14 @@ func TestTurnCosts(t *testing.T) {
 		"after a move":     {reads, much, 1, 6, 4},
 		"another process":  {reads, much, 1, 7, 4},
 		"one after a move": {acts, much, 1, 6, 4},
+		"with a turn log":  {acts, 1, 1, 8, 6}, // and the beginning, and the last reply
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := counted(t, db, c.tool)
+			var log turnlog.Log
+			if name == "with a turn log" {
+				log = db.TurnLog()
+			}
+			a := countedBy(t, db, log, c.tool, looksUp)
 			say := func(session string, n int) error {
 				_, err := a.Say(t.Context(), session, agent.Text(strings.Repeat("x", n)), nil)
 				return err
@@ -75,7 +81,7 @@ func TestTurnCosts(t *testing.T) {
 				}
 			}
 			if name == "another process" {
-				a = counted(t, db, c.tool)
+				a = countedBy(t, db, log, c.tool, looksUp)
 			}
 			var statements, commits []int64
 			for i := range turns {
@@ -94,15 +100,18 @@ func TestTurnCosts(t *testing.T) {
 
 func counted(t *testing.T, db *postgres.DB, tool agent.Tool) *agent.Agent[struct{}] {
 	t.Helper()
-	return countedBy(t, db, tool, looksUp)
+	return countedBy(t, db, nil, tool, looksUp)
 }
 
-func countedBy(t *testing.T, db *postgres.DB, tool agent.Tool, model agent.ModelFunc) *agent.Agent[struct{}] {
+func countedBy(
+	t *testing.T, db *postgres.DB, log turnlog.Log, tool agent.Tool, model agent.ModelFunc,
+) *agent.Agent[struct{}] {
 	t.Helper()
 	a, err := agent.New(agent.Definition[struct{}]{
 		Name: "support", Model: model, Tools: []agent.Tool{tool},
 	}, agent.Stores{
 		Checkpoints: db.Checkpoints(), Snapshots: db.Snapshots(), Transcript: db.Transcripts(), Ledger: db.Ledger(),
+		TurnLog: log,
 	}, &orchestrator.Options{
 		Logger:  slog.New(slog.DiscardHandler),
 		Effects: orchestrator.Effects{Linger: time.Minute},
@@ -194,7 +203,7 @@ func TestAnswerCosts(t *testing.T) {
 				}
 				return looksUp(ctx, r, emit)
 			}
-			a := countedBy(t, db, c.tool, model)
+			a := countedBy(t, db, nil, c.tool, model)
 			const turns = 8
 			for i := range turns {
 				o, err := a.Say(t.Context(), fmt.Sprint(name, i), agent.Text("x"), nil)

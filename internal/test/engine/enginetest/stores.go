@@ -257,16 +257,16 @@ func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
 	}
 }
 
-// JoinEffects makes a save that carries effects the same point as any other.
-func (s snapshots) JoinEffects(ledger.Ledger) snapshot.SaveEffects {
-	if !s.Carries {
+// JoinEffects makes a save that carries effects the same point as any other. Entries are recorded by themselves.
+func (s snapshots) JoinEffects(_ ledger.Ledger, log turnlog.Log) snapshot.SaveEffects {
+	if !s.Carries || log != nil {
 		return nil
 	}
-	save := s.Snapshots.(snapshot.EffectJoiner).JoinEffects(s.Ledger)
-	return func(ctx context.Context, r snapshot.Run, b ledger.Batch) (taken bool, err error) {
+	save := s.Snapshots.(snapshot.EffectJoiner).JoinEffects(s.Ledger, nil)
+	return func(ctx context.Context, r snapshot.Run, c snapshot.Cargo) (taken bool, err error) {
 		err = s.saves(ctx, r, func(ctx context.Context) (saved bool, err error) {
-			if taken, err = save(ctx, r, b); err == nil && taken {
-				for _, e := range b.Issue {
+			if taken, err = save(ctx, r, c); err == nil && taken {
+				for _, e := range c.Issue {
 					s.issued(e)
 				}
 			}

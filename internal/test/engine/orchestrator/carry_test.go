@@ -2,11 +2,13 @@ package orchestrator_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // A joinedShop is a shop whose stores are one database. It notes the writes that wait for a disk.
@@ -25,6 +28,23 @@ type joinedShop struct {
 
 	// around is asked before the stores; nil asks them.
 	around faulttest.Around
+
+	// log is the turn log in the database of the others; nil: none.
+	log turnlog.Log
+}
+
+// A notedLog is a turn log whose entries are noted.
+type notedLog struct{ *joinedShop }
+
+// Record implements turnlog.Log.
+func (l notedLog) Record(ctx context.Context, e turnlog.Entry) error {
+	c := faulttest.Call{Method: "Record", Session: e.Session, Run: e.Run}
+	return l.note(ctx, c, func(ctx context.Context) error { return l.log.Record(ctx, e) })
+}
+
+// Restore implements turnlog.Log.
+func (l notedLog) Restore(ctx context.Context, run string) ([]turnlog.Entry, error) {
+	return l.log.Restore(ctx, run)
 }
 
 func newJoinedShop() *joinedShop { return &joinedShop{shop: newShop()} }
@@ -34,15 +54,19 @@ func (s *joinedShop) note(ctx context.Context, c faulttest.Call, next func(conte
 	ask := next
 	next = func(ctx context.Context) error {
 		err := ask(ctx)
-		if slices.Contains([]string{"Begin", "Save", "Append", "Settle", "Issue", "Finish"}, c.Method) && err == nil {
+		writes := []string{"Begin", "Save", "Append", "Settle", "Issue", "Finish", "Record"}
+		if slices.Contains(writes, c.Method) && err == nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			name := c.Method
-			for range c.Batch.Finish {
+			for range c.Cargo.Finish {
 				name += " finish"
 			}
-			for range c.Batch.Issue {
+			for range c.Cargo.Issue {
 				name += " issue"
+			}
+			for range c.Cargo.Log {
+				name += " log"
 			}
 			s.writes = append(s.writes, name)
 		}
@@ -63,10 +87,14 @@ func (s *joinedShop) written() string {
 func (s *joinedShop) open(t *testing.T, d Def, linger time.Duration) *Bot {
 	t.Helper()
 	d.Name = "shop"
-	bot, err := orchestrator.New(d, faulttest.Checkpoints(s.checkpoints, s.note), &Options{
-		Snapshots: faulttest.Joined(s.snapshots, s.checkpoints, nil, s.note),
+	o := Options{
+		Snapshots: faulttest.Joined(s.snapshots, s.checkpoints, s.log, s.note),
 		Ledger:    faulttest.Ledger(s.ledger, s.note), Logger: quiet(), Effects: orchestrator.Effects{Linger: linger},
-	})
+	}
+	if s.log != nil {
+		o.TurnLog = notedLog{s}
+	}
+	bot, err := orchestrator.New(d, faulttest.Checkpoints(s.checkpoints, s.note), &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +247,7 @@ func TestLinger(t *testing.T) {
 			said := func(context.Context, string) (string, error) { return "yes", nil }
 			_, err := orchestrator.Once(ctx, t, "ask", said, &orchestrator.OnceOptions[string]{Class: ledger.Pure})
 			return err
-		}, "Begin, Issue, Finish, "},
+		}, "Begin, Issue, Finish, Record, "},
 		"never": {-1, func(context.Context, *Turn) error { return nil }, "Begin, Issue, Finish, "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +338,7 @@ func TestCarriedIsFenced(t *testing.T) {
 func TestOutcomeOfAFencedOwner(t *testing.T) {
 	s := newJoinedShop()
 	s.around = func(ctx context.Context, c faulttest.Call, next func(context.Context) error) error {
-		if len(c.Batch.Finish) > 0 {
+		if len(c.Cargo.Finish) > 0 {
 			return lock.ErrFenced
 		}
 		return next(ctx)
@@ -328,7 +356,7 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 	s := newJoinedShop()
 	ctx, cancel := context.WithCancel(t.Context())
 	s.around = func(ctx context.Context, c faulttest.Call, next func(context.Context) error) error {
-		if len(c.Batch.Issue) > 0 {
+		if len(c.Cargo.Issue) > 0 {
 			defer cancel()
 		}
 		return next(ctx)
@@ -388,5 +416,187 @@ func TestAnnouncedOtherwise(t *testing.T) {
 	wantErr(t, err, ledger.ErrChanged)
 	if errors.Is(err, orchestrator.ErrIndeterminate) || s.vendor.count() != 0 || s.effect(t).State != ledger.Failed {
 		t.Errorf("%v, paid %d times, the effect is %s", err, s.vendor.count(), s.effect(t).State)
+	}
+}
+
+// logging is a bot that records what it has thought, and then pays. In the end it fails, if it is told to.
+func (s *joinedShop) logging(last error) Def {
+	d := s.announces([]string{"shoes"}, []string{"shoes"})
+	think, pay := d.Intents["think"].Run, d.Intents["pay"].Run
+	note := func(ctx context.Context, t *Turn, phase, text string) error {
+		return t.RecordSoon(ctx, phase, map[string]string{"text": text})
+	}
+	d.Intents["think"] = orchestrator.Intent[State]{
+		Next: orchestrator.To("pay"), Run: func(ctx context.Context, t *Turn) error {
+			return errors.Join(think(ctx, t), note(ctx, t, turnlog.LLMComplete, "thought"))
+		},
+	}
+	d.Intents["pay"] = orchestrator.Intent[State]{
+		Next: orchestrator.To("say"), Run: func(ctx context.Context, t *Turn) error {
+			return errors.Join(pay(ctx, t), note(ctx, t, turnlog.ToolReceived, "paid"))
+		},
+	}
+	d.Intents["say"] = orchestrator.Intent[State]{
+		Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
+			return errors.Join(note(ctx, t, turnlog.LLMComplete, "said"), last)
+		},
+	}
+	return d
+}
+
+// logged returns the phases of all runs, in order, with the texts of logging.
+func (s *joinedShop) logged(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for turn, err := range s.log.(turnlog.Lister).Turns(t.Context(), turnlog.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := s.log.Restore(t.Context(), turn.First.Run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			var said struct{ Text string }
+			_ = json.Unmarshal(e.State, &said)
+			all = append(all, strings.TrimSpace(e.Phase+" "+said.Text))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+const (
+	allLogged = "started, llm-complete thought, tool-received paid, llm-complete said, settled"
+	allRide   = "Begin, Record, Save issue log, Save finish log, Record, Append, Record"
+)
+
+// Entries that need not be durable at once ride in the saves of the run. Those of the last intent are recorded before
+// the turn settles, or fails.
+func TestEntriesRide(t *testing.T) {
+	s := newJoinedShop()
+	s.log = new(turnlog.Memory)
+	execute(t, s.open(t, s.logging(nil), time.Hour), Input{RequestID: "r"})
+	if got := s.written(); got != allRide {
+		t.Errorf("wrote %s\nwant  %s", got, allRide)
+	}
+	if got := s.logged(t); got != allLogged {
+		t.Errorf("logged %s\nwant   %s", got, allLogged)
+	}
+
+	s = newJoinedShop()
+	s.log = new(turnlog.Memory)
+	if _, err := s.open(t, s.logging(errors.New("no")), time.Hour).Execute(t.Context(), "s", Input{}, nil); err == nil {
+		t.Error("no error")
+	}
+	if got := s.logged(t); got != allLogged {
+		t.Errorf("logged %s\nwant   %s", got, allLogged)
+	}
+	if got, want := s.written(), strings.Replace(allRide, "Append", "Save", 1); got != want {
+		t.Errorf("wrote %s\nwant  %s", got, want)
+	}
+}
+
+// RecordSoon says at once what the log would refuse, and refuses what Record refuses.
+func TestEntriesRefused(t *testing.T) {
+	s := newJoinedShop()
+	s.log = new(turnlog.Memory)
+	var late func() error
+	d := s.logging(nil)
+	d.Intents["say"] = orchestrator.Intent[State]{
+		Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
+			late = func() error { return t.RecordSoon(ctx, turnlog.LLMComplete, 1) }
+			large := strings.Repeat("x", turnlog.MaxState)
+			for state, phase := range map[any]string{1: "unknown", 2: turnlog.Started, 3: turnlog.Settled} {
+				if err := t.RecordSoon(ctx, phase, state); !errors.Is(err, turnlog.ErrPhase) {
+					return fmt.Errorf("phase %s: %w", phase, err)
+				}
+			}
+			for _, state := range []any{large, func() {}} {
+				if err := t.RecordSoon(ctx, turnlog.LLMComplete, state); !errors.Is(err, turnlog.ErrState) {
+					return fmt.Errorf("state %T: %w", state, err)
+				}
+			}
+			return nil
+		},
+	}
+	execute(t, s.open(t, d, time.Hour), Input{RequestID: "r"})
+	if err := late(); err == nil {
+		t.Error("the turn is over, and an entry is taken")
+	}
+	if got := s.logged(t); got != "started, llm-complete thought, tool-received paid, settled" {
+		t.Errorf("logged %s", got)
+	}
+}
+
+// A save that cannot carry its entries is a save without them, and they are recorded before it: here another owner has
+// recorded something else in the same millisecond.
+func TestEntryOfAnotherOwner(t *testing.T) {
+	s := newJoinedShop()
+	log := new(turnlog.Memory)
+	s.log = log
+	var once sync.Once
+	s.around = func(ctx context.Context, c faulttest.Call, next func(context.Context) error) error {
+		if len(c.Cargo.Log) > 0 {
+			once.Do(func() {
+				e := c.Cargo.Log[0]
+				e.State = json.RawMessage(`{"text":"another"}`)
+				if err := log.Record(ctx, e); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return next(ctx)
+	}
+	execute(t, s.open(t, s.logging(nil), time.Hour), Input{RequestID: "r"})
+	want := strings.Replace(allLogged, "thought", "another, llm-complete thought", 1)
+	if got := s.logged(t); got != want {
+		t.Errorf("logged %s\nwant   %s", got, want)
+	}
+	if n := s.vendor.count(); n != 1 {
+		t.Errorf("paid %d times", n)
+	}
+}
+
+// If the process dies before a save, the entries of that save are not there, and neither is what they are about: the
+// function runs again, and records them. No phase is lost, whatever the last write was.
+func TestEntriesOfTheDead(t *testing.T) {
+	errDies := errors.New("the process has died")
+	for n := range strings.Count(allRide, ",") + 1 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newJoinedShop()
+			s.log = new(turnlog.Memory)
+			var left atomic.Int64
+			left.Store(int64(n))
+			s.around = func(ctx context.Context, c faulttest.Call, next func(context.Context) error) error {
+				write := slices.Contains(strings.Fields("Begin Save Append Settle Issue Finish Record"), c.Method)
+				if left.Load() < 0 || write && left.Add(-1) < 0 {
+					return errDies
+				}
+				return next(ctx)
+			}
+			in := Input{RequestID: "r", Text: "hello"}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err := s.open(t, s.logging(nil), time.Hour).Execute(ctx, "s", in, nil)
+			cancel()
+			if err == nil && n < strings.Count(allRide, ",") {
+				t.Errorf("%d writes, and no error", n)
+			}
+			s.around = nil
+			time.Sleep(time.Minute) // its lease is over
+			bot := s.open(t, s.logging(nil), time.Hour)
+			execute(t, bot, in)
+			if _, err := bot.Recover(t.Context(), "s"); err != nil { // it may have settled, and not be logged
+				t.Error(err)
+			}
+			got := s.logged(t)
+			at := 0
+			for phase := range strings.SplitSeq(allLogged, ", ") {
+				i := strings.Index(got[at:], phase)
+				if i < 0 {
+					t.Fatalf("after %d writes the log has no %q: %s", n, phase, got)
+				}
+				at += i
+			}
+		})
 	}
 }
