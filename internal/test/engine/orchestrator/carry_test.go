@@ -43,7 +43,9 @@ func (l notedLog) Record(ctx context.Context, e turnlog.Entry) error {
 }
 
 // Restore implements turnlog.Log.
-func (l notedLog) Restore(ctx context.Context, run string) ([]turnlog.Entry, error) { return l.log.Restore(ctx, run) }
+func (l notedLog) Restore(ctx context.Context, run string) ([]turnlog.Entry, error) {
+	return l.log.Restore(ctx, run)
+}
 
 func newJoinedShop() *joinedShop { return &joinedShop{shop: newShop()} }
 
