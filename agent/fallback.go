@@ -54,7 +54,7 @@ func (f fallback) Reply(ctx context.Context, r Request, token func(string)) (rep
 		said.end()
 		used = orchestrator.Usage{
 			Input: used.Input + reply.Usage.Input, Output: used.Output + reply.Usage.Output,
-			Cost: used.Cost + reply.Usage.Cost, Model: reply.Usage.Model,
+			Cost: used.Cost + reply.Usage.Cost, Model: reply.Usage.Model, Provider: reply.Usage.Provider,
 		}
 		reply.Usage = used
 		if err == nil || ctx.Err() != nil {

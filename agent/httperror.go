@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -40,6 +41,15 @@ func HTTPError(err error, status int, h http.Header) error {
 type statusError struct {
 	error
 	status int
+}
+
+// statusOf returns the status of the response that err comes from; 0 if it says none.
+func statusOf(err error) int {
+	e, ok := errors.AsType[*statusError](err)
+	if !ok {
+		return 0
+	}
+	return e.status
 }
 
 // Unwrap returns the error.

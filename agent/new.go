@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/internal/telemetry"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
@@ -60,6 +61,7 @@ type Agent[C any] struct {
 
 	patience time.Duration      // how long a model may ignore the end of its context
 	logged   func(error) string // what logs show of an error
+	spans    spans
 
 	mu      sync.Mutex                         // protects following field
 	running map[string]context.CancelCauseFunc // by run: the model and the Pure tools that are at work
@@ -75,6 +77,7 @@ func New[C any](d Definition[C], st Stores, o *orchestrator.Options) (*Agent[C],
 	a := &Agent[C]{
 		def: d, stores: st, models: modelsOf(d.Model), tools: make(map[string]*Tool), tail: tailBytes,
 		cache: cache{most: cacheBytes}, running: make(map[string]context.CancelCauseFunc),
+		spans: spans{telemetry.Listen(scope)},
 	}
 	a.def.MaxSteps = cmp.Or(a.def.MaxSteps, 20)
 	a.def.MaxRetryAfter = cmp.Or(a.def.MaxRetryAfter, time.Minute)
@@ -158,6 +161,7 @@ func (a *Agent[C]) prepare() error {
 			all = append(all, fmt.Errorf("agent: tool %q: %w", t.Name, err))
 			return
 		}
+		a.spans.tool(&t)
 		a.tools[t.Name] = &t
 		a.listed = append(a.listed, t)
 	}

@@ -86,7 +86,9 @@ func (q *question[C]) ask(ctx context.Context, model Model) (m message.Message, 
 	if left, limited := q.agent.left(q.turn); limited && left <= 0 {
 		return m, errBudget
 	}
-	reply, err := q.call(ctx, model)
+	inner, end := q.agent.spans.chat(ctx)
+	reply, err := q.call(inner, model)
+	end(reply.Usage, err)
 	q.turn.AddUsage(q.usage(ctx, reply.Usage)) // also of a failed call
 	if err == nil {
 		m, err = q.agent.proper(q.turn, q.shown, reply)
@@ -183,8 +185,8 @@ func (q *question[C]) log(ctx context.Context, err error, args ...any) {
 	if p, ok := errors.AsType[*orchestrator.PanicError](err); ok {
 		args = append(args, "stack", string(p.Stack))
 	}
-	if e, ok := errors.AsType[*statusError](err); ok && e.status != 0 {
-		args = append(args, "status", e.status)
+	if status := statusOf(err); status != 0 {
+		args = append(args, "status", status)
 	}
 	q.turn.Logger().WarnContext(ctx, "model failed", append(args, "err", q.agent.logged(err))...)
 }

@@ -63,22 +63,20 @@ func BenchmarkPayload(b *testing.B) {
 // BenchmarkUntraced compares what a turn costs if no provider of traces was set up, by a look at the type of the
 // provider and without: see decision 35.
 func BenchmarkUntraced(b *testing.B) {
-	asked := telemetry.Listen()
-	for name, provider := range map[string]func() trace.TracerProvider{
-		"looks": asked.Traced,
-		"does not look": func() trace.TracerProvider {
-			return otel.GetTracerProvider()
-		},
+	asked := telemetry.Listen(scope)
+	for name, tracerOf := range map[string]func() trace.Tracer{
+		"looks":         asked.Tracer,
+		"does not look": func() trace.Tracer { return otel.Tracer(scope) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var t tracer
-				if p := provider(); p != nil {
-					ctx := t.begin(b.Context(), p)
+				if by := tracerOf(); by != nil {
+					ctx := t.begin(b.Context(), by, &meters{}, "bot")
 					_, span := t.intent(ctx, branch{intent: "echo"}, 1)
 					endSpan(span, nil)
-					t.end(Event{Kind: TurnSettled})
+					t.end(Event{Kind: TurnSettled}, "")
 				}
 			}
 		})

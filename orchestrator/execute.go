@@ -207,7 +207,7 @@ func (s stay[S]) answer(x *execution[S]) (*Result[S], error) {
 		}
 		switch {
 		case found == nil && err != nil:
-			x.tracer.end(Event{Kind: TurnRefused, Err: err})
+			x.tracer.end(Event{Kind: TurnRefused, Err: err}, "")
 			return nil, s.notBegun(err)
 		case found == nil:
 			res, err := x.work()
@@ -219,7 +219,7 @@ func (s stay[S]) answer(x *execution[S]) (*Result[S], error) {
 		done, err := s.giveWay(*found, x)
 		switch {
 		case err != nil:
-			x.tracer.end(Event{Kind: TurnRefused, Err: err})
+			x.tracer.end(Event{Kind: TurnRefused, Err: err}, "")
 			return nil, err
 		case done.own:
 			return done.res, done.err

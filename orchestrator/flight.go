@@ -147,12 +147,14 @@ func (x *flight) over(ctx context.Context) error {
 // trace opens the span of the turn, once. If an earlier attempt at the run was traced, the span is linked to the first
 // attempt.
 func (x *flight) trace(resumed bool) {
-	p := x.engine().meters.silent.Traced()
-	if p == nil {
+	e := x.engine()
+	by := e.meters.silent.Tracer()
+	if by == nil {
 		return
 	}
-	x.ctx = x.tracer.begin(x.ctx, p)
+	x.ctx = x.tracer.begin(x.ctx, by, &e.meters, e.identity.name)
 	x.tracer.run = x.run.row.ID
+	x.tracer.turn.SetAttributes(attrConversation.String(x.visit.own.Grant.Session))
 	x.tracer.turn.SetAttributes(attrsOf(x, resumed)...)
 	if resumed {
 		x.tracer.link(x.run.payload.Trace)
@@ -184,7 +186,7 @@ func (x *flight) emit(ev Event) {
 		if !x.times.began.IsZero() {
 			ev.Took = time.Since(x.times.began)
 		}
-		x.tracer.end(ev)
+		x.tracer.end(ev, x.run.meter.by())
 		x.to(over)
 	}
 	x.visit.emit(ev)

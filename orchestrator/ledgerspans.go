@@ -53,7 +53,7 @@ func (s *spannedLedger) Record(ctx context.Context, e ledger.Effect) (now ledger
 
 // Effects implements [ledger.Ledger].
 func (s *spannedLedger) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
-	if s.silent.Traced() == nil || background(ctx) {
+	if !s.silent.Traced() || background(ctx) {
 		return s.ledger.Effects(ctx, q)
 	}
 	return traceListing(ctx, s.silent, "ledger.Effects", q.Session,

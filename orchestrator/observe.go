@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
@@ -30,7 +29,7 @@ const (
 // quarter of a second, it is called less often. If a store cannot be read, its gauges are missing. Each process that
 // observes reports the same numbers: take the maximum of them, and not the sum.
 func (o *Orchestrator[S]) ObserveBacklog() (stop func() error, err error) {
-	stop, err = o.engine.observe(otel.Meter(scope))
+	stop, err = o.engine.observe(o.engine.meters.silent.Meter())
 	if err != nil {
 		return nil, &Error{Op: "backlog", Err: err}
 	}

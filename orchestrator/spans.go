@@ -17,8 +17,8 @@ import (
 // traceCall opens the span of a call to a store, of a wait or of a delivery. The span is nil if no provider of tracers
 // was set up.
 func (s *silence) traceCall(ctx context.Context, name, session, run string) (context.Context, trace.Span) {
-	p := s.Traced()
-	if p == nil {
+	t := s.Tracer()
+	if t == nil {
 		return ctx, nil
 	}
 	attrs := make([]attribute.KeyValue, 0, 2)
@@ -28,7 +28,7 @@ func (s *silence) traceCall(ctx context.Context, name, session, run string) (con
 	if run != "" {
 		attrs = append(attrs, attrRun.String(run))
 	}
-	return p.Tracer(scope).Start(ctx, name, trace.WithAttributes(attrs...))
+	return t.Start(ctx, name, trace.WithAttributes(attrs...))
 }
 
 // background reports whether a call belongs to no request. The looks of a drain and the renewals of a process would be
@@ -81,7 +81,7 @@ type spannedCheckpoints struct {
 func (s *spannedCheckpoints) Turns(
 	ctx context.Context, k checkpoint.Key, from int,
 ) iter.Seq2[checkpoint.Checkpoint, error] {
-	if s.silent.Traced() == nil {
+	if !s.silent.Traced() {
 		return s.store.Turns(ctx, k, from)
 	}
 	return traceListing(ctx, s.silent, "checkpoint.Turns", k.Session,
@@ -90,7 +90,7 @@ func (s *spannedCheckpoints) Turns(
 
 // Sessions implements [checkpoint.Store].
 func (s *spannedCheckpoints) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
-	if s.silent.Traced() == nil || background(ctx) {
+	if !s.silent.Traced() || background(ctx) {
 		return s.store.Sessions(ctx, q)
 	}
 	return traceListing(ctx, s.silent, "checkpoint.Sessions", "",
@@ -223,7 +223,7 @@ func (s *spannedSnapshots) Delete(ctx context.Context, k snapshot.Key, id string
 
 // Runs implements [snapshot.Store].
 func (s *spannedSnapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	if s.silent.Traced() == nil || background(ctx) {
+	if !s.silent.Traced() || background(ctx) {
 		return s.store.Runs(ctx, q)
 	}
 	return traceListing(ctx, s.silent, "snapshot.Runs", q.Session,

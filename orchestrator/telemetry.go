@@ -1,11 +1,12 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
@@ -36,6 +37,10 @@ const (
 	// These names are of OpenTelemetry's semantic conventions: general, and for generative AI.
 	attrErrorType    = attribute.Key("error.type")
 	attrOperation    = attribute.Key("gen_ai.operation.name")
+	attrAgent        = attribute.Key("gen_ai.agent.name")
+	attrConversation = attribute.Key("gen_ai.conversation.id")
+	attrProvider     = attribute.Key("gen_ai.provider.name")
+	attrModality     = attribute.Key("gen_ai.token.modality")
 	attrModel        = attribute.Key("gen_ai.request.model")
 	attrTokenType    = attribute.Key("gen_ai.token.type")
 	attrInputTokens  = attribute.Key("gen_ai.usage.input_tokens")
@@ -58,11 +63,15 @@ type tracer struct {
 	inSession trace.Span
 }
 
-// begin opens the span of the turn, once. It returns ctx with the span.
-func (t *tracer) begin(ctx context.Context, p trace.TracerProvider) context.Context {
+// begin opens the span of a turn of the bot, once. It returns ctx with the span.
+func (t *tracer) begin(ctx context.Context, by trace.Tracer, m *meters, bot string) context.Context {
 	if t.turn == nil {
-		t.t = p.Tracer(scope)
-		ctx, t.turn = t.t.Start(ctx, "orchestrator.turn")
+		t.t = by
+		name := "orchestrator.turn"
+		if m.latest {
+			name = invoke + " " + bot
+		}
+		ctx, t.turn = t.t.Start(ctx, name, trace.WithAttributes(attrOperation.String(invoke), attrAgent.String(bot)))
 	}
 	return ctx
 }
@@ -103,10 +112,13 @@ func (t *tracer) intent(ctx context.Context, b branch, attempt int) (context.Con
 	return t.t.Start(ctx, "orchestrator.intent", trace.WithAttributes(attrs...))
 }
 
-// end closes the span of the turn.
-func (t *tracer) end(ev Event) {
+// end closes the span of the turn. The provider is whoever has the model that has answered first.
+func (t *tracer) end(ev Event, provider string) {
 	if t.turn == nil {
 		return
+	}
+	if provider != "" {
+		t.turn.SetAttributes(attrProvider.String(provider))
 	}
 	t.turn.SetAttributes(attrOutcome.String(ev.Kind.outcome()))
 	if ev.Usage != (Usage{}) {
@@ -136,8 +148,11 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// chat is the operation of what AddUsage tells of. replayed is the outcome of a turn that had settled before.
-const chat, replayed = "chat", "replayed"
+// The operations of the conventions: what AddUsage tells of, and a turn.
+const chat, invoke = "chat", "invoke_agent"
+
+// replayed is the outcome of a turn that had settled before.
+const replayed = "replayed"
 
 // outcomes are the outcomes that metrics tell apart.
 var outcomes = [...]string{
@@ -155,29 +170,31 @@ type meters struct {
 	errors   metric.Int64Counter
 	duration metric.Float64Histogram
 	lockWait metric.Float64Histogram
-	tokens   metric.Int64Histogram
 	cost     metric.Float64Counter
 	drops    metric.Int64Counter
 	stuck    metric.Int64UpDownCounter
+
+	// latest says that spans and metrics have the names of the newest conventions. Then there is no tokens, and input
+	// and output are there in its place.
+	latest        bool
+	tokens        metric.Int64Histogram
+	input, output metric.Int64Counter
 }
 
 func newMeters(name string) (m meters, err error) {
-	meter := otel.Meter(scope)
-	m.silent = silence{telemetry.Listen()}
+	m.silent, m.latest = silence{telemetry.Listen(scope)}, telemetry.Latest()
+	meter := m.silent.Meter()
 	m.name = attrOrchestrator.String(name)
 	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
 	errs := make([]error, 8)
 	seconds := telemetry.Seconds()
-	tokens := metric.WithExplicitBucketBoundaries(
-		1, 4, 16, 64, 256, 1<<10, 1<<12, 1<<14, 1<<16, 1<<18, 1<<20, 1<<22, 1<<24, 1<<26)
 	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"),
 		metric.WithDescription("Turns that have ended, by outcome; replayed: settled before."))
 	m.duration, errs[1] = meter.Float64Histogram("holdfast.turn.duration", metric.WithUnit("s"), seconds,
 		metric.WithDescription("From when a turn has begun, or is taken up, to its outcome."))
 	m.lockWait, errs[2] = meter.Float64Histogram("holdfast.lock.wait", metric.WithUnit("s"), seconds,
 		metric.WithDescription("Until a session was claimed."))
-	m.tokens, errs[3] = meter.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"), tokens,
-		metric.WithDescription("Tokens of each call that the bot has told of, by kind and by model."))
+	errs[3] = m.countTokens(meter)
 	m.cost, errs[4] = meter.Float64Counter("holdfast.usage.cost",
 		metric.WithDescription("What the calls of models cost, by model, in the bot's currency."))
 	m.drops, errs[5] = meter.Int64Counter("holdfast.events.dropped", metric.WithUnit("{event}"),
@@ -193,6 +210,25 @@ func newMeters(name string) (m meters, err error) {
 		}
 	}
 	return m, err
+}
+
+// countTokens makes the metrics of tokens.
+func (m *meters) countTokens(meter metric.Meter) (err error) {
+	unit := metric.WithUnit("{token}")
+	if !m.latest {
+		m.tokens, err = meter.Int64Histogram("gen_ai.client.token.usage", unit, metric.WithExplicitBucketBoundaries(
+			1, 4, 16, 64, 256, 1<<10, 1<<12, 1<<14, 1<<16, 1<<18, 1<<20, 1<<22, 1<<24, 1<<26),
+			metric.WithDescription("Tokens of each call that the bot has told of, by kind and by model."))
+		return err
+	}
+	m.input, err = meter.Int64Counter("gen_ai.client.inference.usage.input_tokens", unit,
+		metric.WithDescription("Tokens of what models were asked, by provider and by model."))
+	if err != nil {
+		return err
+	}
+	m.output, err = meter.Int64Counter("gen_ai.client.inference.usage.output_tokens", unit,
+		metric.WithDescription("Tokens of what models have answered, by provider and by model."))
+	return err
 }
 
 // zero adds nothing to each counter. So each is there from 0: a rate does not see that a counter appears with 1. Of the
@@ -242,6 +278,26 @@ func (m *meters) waited(start time.Time) {
 	}
 }
 
+// usedOf counts tokens of one kind.
+func (m *meters) usedOf(tokens int, kind string, attrs []attribute.KeyValue) {
+	if tokens > 0 {
+		m.tokens.Record(context.Background(), int64(tokens), metric.WithAttributes(attrs...),
+			metric.WithAttributes(attrTokenType.String(kind)))
+	}
+}
+
+// usedLatest counts tokens as the newest conventions say. Nobody has told whether they are of texts or of pictures.
+func (m *meters) usedLatest(u Usage, attrs []attribute.KeyValue) {
+	with := metric.WithAttributes(append(slices.Clip(attrs), attrModality.String("unknown"),
+		attrProvider.String(cmp.Or(u.Provider, "unknown")))...)
+	if u.Input > 0 {
+		m.input.Add(context.Background(), int64(u.Input), with)
+	}
+	if u.Output > 0 {
+		m.output.Add(context.Background(), int64(u.Output), with)
+	}
+}
+
 // used counts what a call of a model has cost.
 func (m *meters) used(u Usage) {
 	if !m.silent.Metered() {
@@ -252,14 +308,11 @@ func (m *meters) used(u Usage) {
 	if u.Model != "" {
 		attrs = append(attrs, attrModel.String(u.Model))
 	}
-	for _, n := range []struct {
-		kind   string
-		tokens int
-	}{{"input", u.Input}, {"output", u.Output}} {
-		if n.tokens > 0 {
-			m.tokens.Record(ctx, int64(n.tokens), metric.WithAttributes(attrs...),
-				metric.WithAttributes(attrTokenType.String(n.kind)))
-		}
+	if m.latest {
+		m.usedLatest(u, attrs)
+	} else {
+		m.usedOf(u.Input, "input", attrs)
+		m.usedOf(u.Output, "output", attrs)
 	}
 	if u.Cost > 0 && !math.IsInf(u.Cost, 0) {
 		m.cost.Add(ctx, u.Cost, metric.WithAttributes(attrs...))

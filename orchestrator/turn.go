@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -239,6 +240,9 @@ type meter struct {
 	used Usage
 	dead bool
 
+	// provider is that of the first call that names one.
+	provider string
+
 	// calls are the calls of tools, by their ids, with the args of each.
 	calls map[string]json.RawMessage
 
@@ -259,7 +263,7 @@ func (m *meter) plus(u Usage) {
 		u.Cost = 0 // JSON has no such number, and the turn could neither settle nor fail
 	}
 	if !m.dead {
-		m.used = m.used.plus(u)
+		m.used, m.provider = m.used.plus(u), cmp.Or(m.provider, u.Provider)
 	}
 }
 
@@ -276,6 +280,13 @@ func (m *meter) addOnce(effect string, u Usage) (added bool) {
 	}
 	m.counted[effect] = u
 	return true
+}
+
+// by returns who has the model that has answered; "" if no call has said it.
+func (m *meter) by() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.provider
 }
 
 func (m *meter) total() Usage {

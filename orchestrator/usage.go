@@ -5,8 +5,10 @@ type Usage struct {
 	Input, Output int // tokens
 	Cost          float64
 
-	// Model names the model of one call, for metrics. It is not stored, and a sum has none.
-	Model string `json:",omitempty"`
+	// Model names the model of one call, and Provider whoever has it, for spans and metrics: a gen_ai.provider.name of
+	// OpenTelemetry, such as openai. They are not stored, and a sum has none.
+	Model    string `json:",omitempty"`
+	Provider string `json:",omitempty"`
 }
 
 func (u Usage) plus(v Usage) Usage {

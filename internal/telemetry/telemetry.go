@@ -4,7 +4,11 @@ package telemetry
 
 import (
 	"context"
+	"os"
 	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,12 +17,19 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Silence lists the provider types that did nothing when Listen looked. A type is nil if that provider was set up
-// even then. A provider that is still of a listed type need not be looked at closely.
-type Silence struct{ tracer, meter reflect.Type }
+// A Silence makes the tracers and meters of a package, once a program listens.
+type Silence struct {
+	scope, version string // of the package, for OpenTelemetry
 
-// Listen looks at the global providers.
-func Listen() (s Silence) {
+	// The provider types that did nothing when Listen looked. A type is nil if that provider was set up even then. A
+	// provider that is still of a listed type need not be looked at closely.
+	tracer, meter reflect.Type
+}
+
+// Listen looks at the global providers, for the package with this import path.
+func Listen(scope string) (s Silence) {
+	info, _ := debug.ReadBuildInfo()
+	s.scope, s.version = scope, version(info)
 	if t := reflect.TypeOf(otel.GetTracerProvider()); !wasSet(t) {
 		s.tracer = t
 	}
@@ -28,13 +39,45 @@ func Listen() (s Silence) {
 	return s
 }
 
-// Traced returns the provider of tracers; nil if none was set up.
-func (s Silence) Traced() trace.TracerProvider {
+// version returns the version of this module in a program. A test, or a program of this repository, does not say it.
+func version(info *debug.BuildInfo) string {
+	if info != nil {
+		for _, m := range info.Deps {
+			if m.Path == module && m.Version != "" {
+				return m.Version
+			}
+		}
+	}
+	return "(devel)"
+}
+
+const module = "github.com/holdfast-go/holdfast"
+
+// Latest reports whether the environment asks for the newest conventions for generative AI. Without it, what older
+// conventions have named keeps its name.
+func Latest() bool {
+	all := strings.Split(os.Getenv("OTEL_SEMCONV_STABILITY_OPT_IN"), ",")
+	return slices.ContainsFunc(all, func(s string) bool { return strings.TrimSpace(s) == "gen_ai_latest_experimental" })
+}
+
+// Tracer returns the tracer of the package; nil if no provider of tracers was set up.
+func (s Silence) Tracer() trace.Tracer {
 	p := otel.GetTracerProvider()
 	if t := reflect.TypeOf(p); t == s.tracer || !wasSet(t) {
 		return nil
 	}
-	return p
+	return p.Tracer(s.scope, trace.WithInstrumentationVersion(s.version))
+}
+
+// Traced reports whether a provider of tracers was set up.
+func (s Silence) Traced() bool {
+	t := reflect.TypeOf(otel.GetTracerProvider())
+	return t != s.tracer && wasSet(t)
+}
+
+// Meter returns the meter of the package.
+func (s Silence) Meter() metric.Meter {
+	return otel.Meter(s.scope, metric.WithInstrumentationVersion(s.version))
 }
 
 // Metered reports whether a meter provider was set up.

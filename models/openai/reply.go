@@ -29,6 +29,7 @@ func (m *Model) Reply(ctx context.Context, r agent.Request, token func(string)) 
 		err = d.add(stream.Current())
 	}
 	reply := agent.Reply{Usage: m.o.Prices.Usage(m.vendor.Model, d.used)}
+	reply.Usage.Provider = m.vendor.Name
 	if err == nil {
 		err = stream.Err()
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
@@ -80,9 +79,9 @@ type telemeter struct {
 }
 
 func newTelemeter(o *Options) (t telemeter) {
-	t.Silence, t.hears, t.log = telemetry.Listen(), o.Metrics, o.Logger
+	t.Silence, t.hears, t.log = telemetry.Listen(scope), o.Metrics, o.Logger
 	var err error
-	if t.otel, err = newMeters(); err != nil {
+	if t.otel, err = newMeters(t.Meter()); err != nil {
 		o.Logger.Warn("metrics incomplete", "err", logtext.Of(err))
 	}
 	return t
@@ -109,9 +108,8 @@ type meters struct {
 	runs, steps                                 metric.Float64Histogram
 }
 
-func newMeters() (*meters, error) {
+func newMeters(meter metric.Meter) (*meters, error) {
 	var m meters
-	meter := otel.Meter(scope)
 	errs := make([]error, 7)
 	m.started, errs[0] = meter.Int64Counter("workflow.runs.started",
 		metric.WithDescription("Runs that have begun."))
@@ -184,7 +182,7 @@ func (x *stay) notes(st *workflow.Step) {
 	t := &x.engine.telemeter
 	over := st.Outcome != workflow.Open && st.Outcome != workflow.Retrying
 	if st.Kind != workflow.KindStep {
-		if over && t.Traced() != nil { // what it waited for is a gap
+		if over && t.Traced() { // what it waited for is a gap
 			_, span := x.span(x.ctx, st)
 			span.End()
 		}
@@ -202,8 +200,8 @@ func (x *stay) notes(st *workflow.Step) {
 func (x *stay) signalled(event string) {
 	t := &x.engine.telemeter
 	t.each(func(m Metrics) { m.Signalled(x.run.Workflow, event) })
-	if p := t.Traced(); p != nil {
-		_, span := p.Tracer(scope).Start(x.ctx, "workflow.signal", trace.WithAttributes(
+	if tracer := t.Tracer(); tracer != nil {
+		_, span := tracer.Start(x.ctx, "workflow.signal", trace.WithAttributes(
 			attrName.String(x.run.Workflow), attrRun.String(x.run.ID), attrEvent.String(event)))
 		span.End()
 	}
@@ -211,12 +209,12 @@ func (x *stay) signalled(event string) {
 
 // trace opens the span of the stay, in the trace of its run. It is nil if nothing listens.
 func (x *stay) trace() trace.Span {
-	p := x.engine.telemeter.Traced()
-	if p == nil {
+	t := x.engine.telemeter.Tracer()
+	if t == nil {
 		return nil
 	}
 	var span trace.Span
-	x.ctx, span = p.Tracer(scope).Start(trace.ContextWithRemoteSpanContext(x.ctx, root(x.run.ID)), "workflow.run",
+	x.ctx, span = t.Start(trace.ContextWithRemoteSpanContext(x.ctx, root(x.run.ID)), "workflow.run",
 		trace.WithAttributes(attrName.String(x.run.Workflow), attrVersion.Int(x.run.Version), attrRun.String(x.run.ID)))
 	return span
 }
@@ -235,11 +233,11 @@ func (x *stay) endTrace(span trace.Span) {
 
 // span opens the span of a verb.
 func (x *stay) span(ctx context.Context, st *workflow.Step) (context.Context, trace.Span) {
-	p := x.engine.telemeter.Traced()
-	if p == nil {
+	t := x.engine.telemeter.Tracer()
+	if t == nil {
 		return ctx, nil
 	}
-	return p.Tracer(scope).Start(ctx, "workflow.step", trace.WithAttributes(
+	return t.Start(ctx, "workflow.step", trace.WithAttributes(
 		attrName.String(x.run.Workflow), attrRun.String(x.run.ID), attrStep.String(st.Name),
 		attrKind.String(string(st.Kind)), attrAttempt.Int(max(st.Attempts, 1))))
 }
@@ -266,7 +264,7 @@ func (e *Engine) observe() (stop func()) {
 			return e.store.Counts(ctx, workflow.Running)
 		},
 	}
-	meter := otel.Meter(scope)
+	meter := e.telemeter.Meter()
 	gauge, err := meter.Int64ObservableGauge("workflow.runs.in_flight", metric.WithDescription(
 		"Runs that are not over, of all processes. Each process reports the same: take the maximum."))
 	var registered metric.Registration

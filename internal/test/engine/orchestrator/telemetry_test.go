@@ -41,8 +41,9 @@ func tree(spans []trace.ReadOnlySpan, parent string, indent string) string {
 		}
 		b.WriteString(indent + s.Name())
 		for _, a := range s.Attributes() {
-			if key := strings.TrimPrefix(string(a.Key), "holdfast."); key != "run" && key != "session" &&
-				key != "orchestrator" {
+			if key := strings.TrimPrefix(string(a.Key), "holdfast."); !slices.Contains([]string{
+				"run", "session", "orchestrator", "gen_ai.operation.name", "gen_ai.agent.name", "gen_ai.conversation.id",
+			}, key) {
 				fmt.Fprintf(&b, " %s=%s", key, a.Value.String())
 			}
 		}
@@ -269,6 +270,61 @@ func collect(all map[string]float64, m metricdata.Metrics) {
 		for _, p := range data.DataPoints {
 			add(p.Attributes, float64(p.Count))
 		}
+	}
+}
+
+// A turn is the invocation of an agent, in the words of OpenTelemetry's conventions. What they have renamed has its new
+// name if the environment asks for it.
+func TestConventions(t *testing.T) {
+	for asks, want := range map[string][]string{
+		"": {
+			"orchestrator.turn", "gen_ai.client.token.usage input gpt 1", "gen_ai.client.token.usage output gpt 1",
+		},
+		"http, gen_ai_latest_experimental": {
+			"invoke_agent bot", "gen_ai.client.inference.usage.input_tokens gpt 30",
+			"gen_ai.client.inference.usage.output_tokens gpt 4",
+		},
+	} {
+		t.Run(asks, func(t *testing.T) {
+			t.Setenv("OTEL_SEMCONV_STABILITY_OPT_IN", asks)
+			spans, reader := traced(t), meteredBy(t)
+			d := echo()
+			d.Name = "bot"
+			d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
+				t.AddUsage(orchestrator.Usage{Input: 30, Output: 4, Model: "gpt", Provider: "openai"})
+				t.AddUsage(orchestrator.Usage{Provider: "anthropic"})
+				return nil
+			}}
+			execute(t, newWorld().start(t, d, Options{}), Input{Text: "a"})
+			var got []string
+			for _, s := range spans.Ended() {
+				if s.InstrumentationScope().Version == "" {
+					t.Errorf("the scope of %s has no version", s.Name())
+				}
+				if !slices.Contains(s.Attributes(), attribute.String("gen_ai.operation.name", "invoke_agent")) {
+					continue
+				}
+				got = append(got, s.Name())
+				for _, a := range []attribute.KeyValue{
+					attribute.String("gen_ai.agent.name", "bot"), attribute.String("gen_ai.conversation.id", "s"),
+					attribute.String("gen_ai.provider.name", "openai"), attribute.Int("gen_ai.usage.input_tokens", 30),
+				} {
+					if !slices.Contains(s.Attributes(), a) {
+						t.Errorf("%s has no %v", s.Name(), a)
+					}
+				}
+			}
+			for name, n := range collectAll(t, reader) {
+				if strings.HasPrefix(name, "gen_ai.") {
+					got = append(got, fmt.Sprint(name, " ", n))
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }
 
