@@ -250,7 +250,7 @@ func (b *bench) agentsWrites(ctx context.Context) error {
 			messages            int
 			effect              bool
 			commits, statements float64
-		}{{8, true, 6, 11}, {8, false, 4, 9}, {100, false, 4, 9}, {1000, false, 4, 9}} {
+		}{{8, true, 4, 9}, {8, false, 4, 9}, {100, false, 4, 9}, {1000, false, 4, 9}} {
 			what := "a turn of two replies and a tool"
 			if c.effect {
 				what += " with an effect"
