@@ -123,7 +123,7 @@ func says(t testing.TB, api API) {
 	}
 	same(t, got, s.Message.Blocks...)
 	u, cost := got.Usage, (500*1+300*0.1+200*2+100*10)/1e6
-	if u.Input != 1000 || u.Output != 100 || u.Model != "m-1" || math.Abs(u.Cost-cost) > 1e-12 {
+	if u.Input != 1000 || u.Output != 100 || u.Model != "m-1" || u.Provider == "" || math.Abs(u.Cost-cost) > 1e-12 {
 		t.Errorf("%+v", u)
 	}
 }
