@@ -16,22 +16,15 @@ import (
 // scope names this package to OpenTelemetry.
 const scope = "github.com/holdfast-go/holdfast/agent"
 
-// The attributes of the spans of models and tools, in the words of OpenTelemetry's conventions for generative AI. None
-// holds what was said.
+// The attributes of the spans of tools, besides those of package telemetry. None holds what was said.
 const (
-	attrErrorType    = attribute.Key("error.type")
-	attrOperation    = attribute.Key("gen_ai.operation.name")
-	attrProvider     = attribute.Key("gen_ai.provider.name")
-	attrModel        = attribute.Key("gen_ai.request.model")
-	attrInputTokens  = attribute.Key("gen_ai.usage.input_tokens")
-	attrOutputTokens = attribute.Key("gen_ai.usage.output_tokens")
-	attrTool         = attribute.Key("gen_ai.tool.name")
-	attrToolType     = attribute.Key("gen_ai.tool.type")
-	attrToolCall     = attribute.Key("gen_ai.tool.call.id")
+	attrTool     = attribute.Key("gen_ai.tool.name")
+	attrToolType = attribute.Key("gen_ai.tool.type")
+	attrToolCall = attribute.Key("gen_ai.tool.call.id")
 )
 
-// Operations of the conventions.
-const callModel, callTool = "chat", "execute_tool"
+// callTool is the operation of a call of a tool. That of a model is telemetry.Chat.
+const callTool = "execute_tool"
 
 // spans makes a span of each call of a model or a tool. They are within the span of the turn, which the engine makes.
 type spans struct{ telemetry.Silence }
@@ -42,18 +35,18 @@ func (s spans) chat(ctx context.Context) (inner context.Context, end func(orches
 	if t == nil {
 		return ctx, func(orchestrator.Usage, error) {}
 	}
-	ctx, span := t.Start(ctx, callModel, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attrOperation.String(callModel)))
+	ctx, span := t.Start(ctx, telemetry.Chat, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(telemetry.Operation.String(telemetry.Chat)))
 	return ctx, func(u orchestrator.Usage, err error) {
 		if u.Model != "" {
-			span.SetName(callModel + " " + u.Model)
-			span.SetAttributes(attrModel.String(u.Model))
+			span.SetName(telemetry.Chat + " " + u.Model)
+			span.SetAttributes(telemetry.Model.String(u.Model))
 		}
 		if u.Provider != "" {
-			span.SetAttributes(attrProvider.String(u.Provider))
+			span.SetAttributes(telemetry.Provider.String(u.Provider))
 		}
 		if u.Input > 0 || u.Output > 0 {
-			span.SetAttributes(attrInputTokens.Int(u.Input), attrOutputTokens.Int(u.Output))
+			span.SetAttributes(telemetry.InputTokens.Int(u.Input), telemetry.OutputTokens.Int(u.Output))
 		}
 		endSpan(span, err)
 	}
@@ -70,7 +63,7 @@ func (s spans) tool(t *Tool) {
 		if tracer == nil {
 			return run(ctx, c)
 		}
-		ctx, span := tracer.Start(ctx, callTool+" "+name, trace.WithAttributes(attrOperation.String(callTool),
+		ctx, span := tracer.Start(ctx, callTool+" "+name, trace.WithAttributes(telemetry.Operation.String(callTool),
 			attrTool.String(name), attrToolType.String("function"), attrToolCall.String(c.ID)))
 		failure := error(&orchestrator.PanicError{}) // unless run returns
 		defer func() { endSpan(span, failure) }()
@@ -92,7 +85,7 @@ func endSpan(span trace.Span, err error) {
 			kind = strconv.Itoa(status)
 		}
 		span.SetStatus(codes.Error, "")
-		span.SetAttributes(attrErrorType.String(kind))
+		span.SetAttributes(telemetry.ErrorType.String(kind))
 	}
 	span.End()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/telemetry"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -48,7 +49,7 @@ func endCall(span trace.Span, err error) {
 	switch {
 	case span == nil:
 	case err != nil && owner.Answered(err):
-		span.SetAttributes(attrErrorType.String(errorType(err)))
+		span.SetAttributes(telemetry.ErrorType.String(errorType(err)))
 		span.End()
 	default:
 		endSpan(span, err)

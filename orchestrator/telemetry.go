@@ -35,16 +35,10 @@ const (
 	attrInputKind    = attribute.Key("holdfast.input.kind")
 
 	// These names are of OpenTelemetry's semantic conventions: general, and for generative AI.
-	attrErrorType    = attribute.Key("error.type")
-	attrOperation    = attribute.Key("gen_ai.operation.name")
 	attrAgent        = attribute.Key("gen_ai.agent.name")
 	attrConversation = attribute.Key("gen_ai.conversation.id")
-	attrProvider     = attribute.Key("gen_ai.provider.name")
 	attrModality     = attribute.Key("gen_ai.token.modality")
-	attrModel        = attribute.Key("gen_ai.request.model")
 	attrTokenType    = attribute.Key("gen_ai.token.type")
-	attrInputTokens  = attribute.Key("gen_ai.usage.input_tokens")
-	attrOutputTokens = attribute.Key("gen_ai.usage.output_tokens")
 
 	// attrCost has no name there.
 	attrCost = attribute.Key("holdfast.usage.cost")
@@ -71,7 +65,8 @@ func (t *tracer) begin(ctx context.Context, by trace.Tracer, m *meters, bot stri
 		if m.latest {
 			name = invoke + " " + bot
 		}
-		ctx, t.turn = t.t.Start(ctx, name, trace.WithAttributes(attrOperation.String(invoke), attrAgent.String(bot)))
+		ctx, t.turn = t.t.Start(ctx, name,
+			trace.WithAttributes(telemetry.Operation.String(invoke), attrAgent.String(bot)))
 	}
 	return ctx
 }
@@ -118,11 +113,11 @@ func (t *tracer) end(ev Event, provider string) {
 		return
 	}
 	if provider != "" {
-		t.turn.SetAttributes(attrProvider.String(provider))
+		t.turn.SetAttributes(telemetry.Provider.String(provider))
 	}
 	t.turn.SetAttributes(attrOutcome.String(ev.Kind.outcome()))
 	if ev.Usage != (Usage{}) {
-		t.turn.SetAttributes(attrInputTokens.Int(ev.Usage.Input), attrOutputTokens.Int(ev.Usage.Output))
+		t.turn.SetAttributes(telemetry.InputTokens.Int(ev.Usage.Input), telemetry.OutputTokens.Int(ev.Usage.Output))
 	}
 	if ev.Usage.Cost != 0 {
 		t.turn.SetAttributes(attrCost.Float64(ev.Usage.Cost))
@@ -143,13 +138,13 @@ func endSpan(span trace.Span, err error) {
 	}
 	if err != nil {
 		span.SetStatus(codes.Error, "")
-		span.SetAttributes(attrErrorType.String(errorType(err)))
+		span.SetAttributes(telemetry.ErrorType.String(errorType(err)))
 	}
 	span.End()
 }
 
-// The operations of the conventions: what AddUsage tells of, and a turn.
-const chat, invoke = "chat", "invoke_agent"
+// invoke is the operation of a turn. What AddUsage tells of is telemetry.Chat.
+const invoke = "invoke_agent"
 
 // replayed is the outcome of a turn that had settled before.
 const replayed = "replayed"
@@ -242,9 +237,9 @@ func (m *meters) zero() {
 		m.turns.Add(ctx, 0, metric.WithAttributes(m.name, attrOutcome.String(outcome)))
 	}
 	for _, t := range errorTypes {
-		m.errors.Add(ctx, 0, metric.WithAttributes(m.name, attrErrorType.String(t.name)))
+		m.errors.Add(ctx, 0, metric.WithAttributes(m.name, telemetry.ErrorType.String(t.name)))
 	}
-	m.cost.Add(ctx, 0, metric.WithAttributes(m.name, attrOperation.String(chat)))
+	m.cost.Add(ctx, 0, metric.WithAttributes(m.name, telemetry.Operation.String(telemetry.Chat)))
 	m.drops.Add(ctx, 0, m.attrs)
 	m.stuck.Add(ctx, 0, m.attrs)
 }
@@ -262,9 +257,9 @@ func (m *meters) ended(ev Event) {
 	m.turns.Add(context.Background(), 1, o)
 	if ev.Err != nil {
 		m.errors.Add(context.Background(), 1,
-			metric.WithAttributes(m.name, attrErrorType.String(errorType(ev.Err))))
+			metric.WithAttributes(m.name, telemetry.ErrorType.String(errorType(ev.Err))))
 	} else if ev.failure != "" {
-		m.errors.Add(context.Background(), 1, metric.WithAttributes(m.name, attrErrorType.String(ev.failure)))
+		m.errors.Add(context.Background(), 1, metric.WithAttributes(m.name, telemetry.ErrorType.String(ev.failure)))
 	}
 	if ev.Kind != TurnRefused && !ev.replayed {
 		m.duration.Record(context.Background(), ev.Took.Seconds(), o)
@@ -289,7 +284,7 @@ func (m *meters) usedOf(tokens int, kind string, attrs []attribute.KeyValue) {
 // usedLatest counts tokens as the newest conventions say. Nobody has told whether they are of texts or of pictures.
 func (m *meters) usedLatest(u Usage, attrs []attribute.KeyValue) {
 	with := metric.WithAttributes(append(slices.Clip(attrs), attrModality.String("unknown"),
-		attrProvider.String(cmp.Or(u.Provider, "unknown")))...)
+		telemetry.Provider.String(cmp.Or(u.Provider, "unknown")))...)
 	if u.Input > 0 {
 		m.input.Add(context.Background(), int64(u.Input), with)
 	}
@@ -304,9 +299,9 @@ func (m *meters) used(u Usage) {
 		return
 	}
 	ctx := context.Background()
-	attrs := []attribute.KeyValue{m.name, attrOperation.String(chat)}
+	attrs := []attribute.KeyValue{m.name, telemetry.Operation.String(telemetry.Chat)}
 	if u.Model != "" {
-		attrs = append(attrs, attrModel.String(u.Model))
+		attrs = append(attrs, telemetry.Model.String(u.Model))
 	}
 	if m.latest {
 		m.usedLatest(u, attrs)

@@ -13,9 +13,23 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 )
+
+// Attributes of OpenTelemetry's semantic conventions: general, and for generative AI.
+const (
+	ErrorType    = attribute.Key("error.type")
+	Operation    = attribute.Key("gen_ai.operation.name")
+	Provider     = attribute.Key("gen_ai.provider.name")
+	Model        = attribute.Key("gen_ai.request.model")
+	InputTokens  = attribute.Key("gen_ai.usage.input_tokens")
+	OutputTokens = attribute.Key("gen_ai.usage.output_tokens")
+)
+
+// Chat is the Operation of a call of a model.
+const Chat = "chat"
 
 // A Silence makes the tracers and meters of a package, once a program listens.
 type Silence struct {
