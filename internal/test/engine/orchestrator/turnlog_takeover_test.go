@@ -38,10 +38,11 @@ func at(t *testing.T, url string, d time.Duration, process func(t *testing.T, w 
 func TestStampsOfTakeover(t *testing.T) {
 	pool := testenv.Postgres(t)
 	url := pool.Config().ConnString()
-	l := new(watchedLog)
+	l := new(turnlog.Memory)
 	o := func(w world) Options {
 		return Options{
-			Snapshots: w.snapshots, TurnLog: registered(l), Logger: quiet(), Limits: orchestrator.Limits{DeadAfter: -1},
+			Snapshots: w.snapshots, TurnLog: turnlog.New(l, nil), Logger: quiet(),
+			Limits: orchestrator.Limits{DeadAfter: -1},
 		}
 	}
 	recordsThen := func(phase string, then func() error) Def {
@@ -93,7 +94,15 @@ func TestStampsOfTakeover(t *testing.T) {
 	}
 	close(hold)
 	<-over
-	all := l.wantPhases(t, "started llm-complete tool-dispatched settled(cancelled)")
+	all, err := l.Restore(t.Context(), run.ID)
+	if err != nil || len(all) != 4 || !strings.Contains(string(all[3].State), `"cancelled"`) {
+		t.Fatalf("the log has %+v, error %v", all, err)
+	}
+	for i, phase := range strings.Fields("started llm-complete tool-dispatched settled") {
+		if all[i].Phase != phase {
+			t.Errorf("phase %d is %q, want %s", i, all[i].Phase, phase)
+		}
+	}
 	for i, e := range all[1:] {
 		if !all[i].At.Before(e.At) {
 			t.Errorf("%s is at %v, and %s before it at %v", e.Phase, e.At, all[i].Phase, all[i].At)
