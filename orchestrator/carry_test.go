@@ -247,7 +247,7 @@ func TestLinger(t *testing.T) {
 			said := func(context.Context, string) (string, error) { return "yes", nil }
 			_, err := orchestrator.Once(ctx, t, "ask", said, &orchestrator.OnceOptions[string]{Class: ledger.Pure})
 			return err
-		}, "Begin, Issue, Finish, "},
+		}, "Begin, Issue, Finish, Record, "},
 		"never": {-1, func(context.Context, *Turn) error { return nil }, "Begin, Issue, Finish, "},
 	} {
 		t.Run(name, func(t *testing.T) {
