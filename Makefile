@@ -44,7 +44,7 @@ UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETT
 TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
 
 # These take longest, or wait most, and would run alone at the end.
-FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest turnlogs workflows agents) \
+FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest turnlogs workflows agents) ./orchestrator \
 	$(addprefix ./internal/test/stores/,checkpoint snapshot) \
 	$(addprefix ./examples/,refundbot refundbot/bot internal/tutorial)
 

@@ -101,7 +101,7 @@ var plans = []plan{
 		},
 	},
 	{pkg: "./orchestrator", suites: []suite{
-		{pkg: "./orchestrator"},
+		{pkg: "./orchestrator", skip: slow},
 		{pkg: "./orchestrator/orchestratortest"},
 		{pkg: "./internal/test/engine/orchestrator", skip: slow},
 		{pkg: "./internal/test/engine/turnlogs"},

@@ -31,8 +31,8 @@ func backends(t *testing.T, test func(*testing.T, world)) {
 		{"redis", onRedis},
 		{"postgres and redis", func(t *testing.T) world {
 			return world{
-				onPostgres(t).checkpoints,
-				onRedis(t).snapshots,
+				Checkpoints: onPostgres(t).Checkpoints,
+				Snapshots:   onRedis(t).Snapshots,
 			}
 		}},
 	} {
@@ -52,19 +52,19 @@ func onSQLite(t *testing.T) world {
 			t.Fatal(err)
 		}
 	}
-	return world{checkpoints, snapshots}
+	return worldOf(checkpoints, snapshots)
 }
 
 func onPostgres(t *testing.T) world {
 	pool := pgtest.PoolWith(t, pgcheckpoint.New(nil, nil).Schema()+pgsnapshot.New(nil, nil).Schema())
-	return world{pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil)}
+	return worldOf(pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil))
 }
 
 func onRedis(t *testing.T) world {
 	client, prefix := testenv.Redis(t)
 	return world{
-		redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}),
-		redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix}),
+		Checkpoints: redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}),
+		Snapshots:   redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix}),
 	}
 }
 

@@ -23,6 +23,6 @@ func TestChaosOnServers(t *testing.T) {
 	}
 	backends(t, func(t *testing.T, w world) {
 		t.Parallel()
-		chaostest.SearchOnServers(t, chaostest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots})
+		chaostest.SearchOnServers(t, chaostest.Stores{Checkpoints: w.Checkpoints, Snapshots: w.Snapshots})
 	})
 }

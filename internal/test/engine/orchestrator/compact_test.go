@@ -1,18 +1,11 @@
 package orchestrator_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
@@ -23,238 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
-
-// A compactor notes the ranges that it is given.
-type compactor struct {
-	ranges []orchestrator.Range
-	fail   error
-}
-
-func (c *compactor) run(_ context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
-	c.ranges = append(c.ranges, r)
-	return orchestrator.Usage{Input: 100}, c.fail
-}
-
-func (c *compactor) spans() string {
-	var all []string
-	for _, r := range c.ranges {
-		all = append(all, fmt.Sprint(r.From, "-", r.Through))
-	}
-	return strings.Join(all, " ")
-}
-
-// Compaction runs once for each range that is due, and not on every turn from then on. Its event has its usage. The
-// Result has not, because a replay must equal the Result.
-func TestCompaction(t *testing.T) {
-	c := new(compactor)
-	events := new(diary)
-	bot := newWorld().start(t, echo(), Options{Compaction: orchestrator.Compaction{After: 5, Keep: 2, Run: c.run}})
-	for i := range 12 {
-		in := Input{Text: "x", RequestID: fmt.Sprint("r", i)}
-		res, err := bot.Execute(t.Context(), "s", in, &orchestrator.CallOptions{OnEvent: events.note})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again := execute(t, bot, in); again.Usage != res.Usage {
-			t.Errorf("turn %d used %v, and %v when it is replayed", i, res.Usage, again.Usage)
-		}
-	}
-	used := 0
-	for _, ev := range events.events {
-		if ev.Kind == orchestrator.Compacted {
-			used += ev.Usage.Input
-		}
-	}
-	if used != 300 {
-		t.Errorf("events tell of %d tokens of compaction", used)
-	}
-	if got := c.spans(); got != "0-2 3-5 6-8" {
-		t.Errorf("ranges %s", got)
-	}
-	if n := strings.Count(events.kinds(), "compacted turn.settled"); n != 3 {
-		t.Errorf("%d compactions heard of: %s", n, events.kinds())
-	}
-	if c.ranges[0].ID == c.ranges[1].ID {
-		t.Error("two ranges have one ID")
-	}
-}
-
-// A compaction that fails is tried again, with the same range and id until another range would be due too. It fails no
-// turn.
-func TestCompactionFails(t *testing.T) {
-	c := &compactor{fail: errors.New("model is down")}
-	var logs bytes.Buffer
-	bot := newWorld().start(t, echo(), Options{
-		Compaction: orchestrator.Compaction{After: 3, Keep: 1, Run: c.run},
-		Logger:     slog.New(slog.NewTextHandler(&logs, nil)),
-	})
-	for range 5 {
-		execute(t, bot, Input{Text: "x"})
-	}
-	c.fail = nil
-	execute(t, bot, Input{Text: "x"})
-	if got := c.spans(); got != "0-1 0-1 0-3 0-4" || c.ranges[0] != c.ranges[1] {
-		t.Errorf("ranges %s", got)
-	}
-	if n := strings.Count(logs.String(), "not compacted"); n != 3 {
-		t.Errorf("%d log lines:\n%s", n, &logs)
-	}
-}
-
-// A Compaction that is new to a session summarizes all that it does not keep at once, whatever After and Keep are.
-func TestCompactionAddedLate(t *testing.T) {
-	const before, after = 100, 30
-	for _, o := range []orchestrator.Compaction{
-		{After: 4, Keep: 8}, {After: 8, Keep: 8}, {After: 9, Keep: 8}, {After: 12, Keep: 8}, {After: 30, Keep: 8}, {After: 1},
-	} {
-		w, c := newWorld(), new(compactor)
-		bot := w.start(t, echo(), Options{})
-		for range before {
-			execute(t, bot, Input{Text: "x"})
-		}
-		o.Run = c.run
-		bot = w.start(t, echo(), Options{Compaction: o})
-		for range after {
-			execute(t, bot, Input{Text: "x"})
-		}
-		if first := c.ranges[0]; first.From != 0 || first.Through != before-8 {
-			t.Errorf("After %d: the first range is %d-%d", o.After, first.From, first.Through)
-		}
-		due := max(o.After-8, 1)
-		for i, r := range c.ranges[1:] {
-			if r.From != c.ranges[i].Through+1 || r.Through != r.From+due-1 {
-				t.Errorf("After %d: ranges %s", o.After, c.spans())
-			}
-		}
-		if left := before + after - 1 - c.ranges[len(c.ranges)-1].Through; left >= 8+due {
-			t.Errorf("After %d: %d turns are left", o.After, left)
-		}
-	}
-}
-
-// A Due that obeys its context and says no once its time is up has not answered. The turns that follow do not wait for
-// it again.
-func TestCompactionDueHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asked, c := 0, new(compactor)
-		bot := newWorld().start(t, echo(), Options{Compaction: orchestrator.Compaction{
-			Keep: 1, Run: c.run, Timeout: 10 * time.Second,
-			Due: func(ctx context.Context, _ orchestrator.Range) bool {
-				asked++
-				<-ctx.Done()
-				return false
-			},
-		}})
-		start := time.Now()
-		for range 5 {
-			execute(t, bot, Input{Text: "x"})
-		}
-		if took := time.Since(start); asked != 1 || took >= 20*time.Second {
-			t.Errorf("asked %d times, in %v", asked, took)
-		}
-	})
-}
-
-// A crash between Run and the mark brings the same range again.
-func TestCompactionCrashes(t *testing.T) {
-	for name, due := range map[string]func(context.Context, orchestrator.Range) bool{
-		"by turns": nil,
-		"by func":  func(_ context.Context, r orchestrator.Range) bool { return r.Through-r.From >= 1 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				c := new(compactor)
-				compaction := orchestrator.Compaction{Keep: 1, Due: due, Run: c.run}
-				if due == nil {
-					compaction.After = 3
-				}
-				bot := w.start(t, echo(), Options{Compaction: compaction})
-				execute(t, bot, Input{Text: "x"})
-				execute(t, bot, Input{Text: "x"})
-				g := &grave{world: w}
-				dying := g.ends()
-				crash := compaction
-				crash.Run = func(ctx context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
-					used, err := c.run(ctx, r)
-					g.die()
-					return used, err
-				}
-				limits := orchestrator.Limits{SettleTimeout: 10 * time.Millisecond, LeaseTTL: 20 * time.Millisecond}
-				execute(t, dying.start(t, echo(), Options{Compaction: crash, Limits: limits}), Input{Text: "x"})
-				execute(t, bot, Input{Text: "x"})
-				execute(t, bot, Input{Text: "x"})
-				if got := c.spans(); !strings.HasPrefix(got, "0-1 0-1") || c.ranges[0] != c.ranges[1] ||
-					len(c.ranges) > 3 {
-					t.Errorf("ranges %s", got)
-				}
-			})
-		})
-	}
-}
-
-// A summarizer that hangs delays a turn by its timeout, and no turn is lost.
-func TestCompactionHangs(t *testing.T) {
-	w := newWorld()
-	hang := func(ctx context.Context, _ orchestrator.Range) (orchestrator.Usage, error) {
-		<-ctx.Done()
-		return orchestrator.Usage{}, ctx.Err()
-	}
-	bot := w.start(t, echo(), Options{Compaction: orchestrator.Compaction{
-		After: 1, Keep: 1, Run: hang,
-		Timeout: time.Millisecond,
-	}})
-	for range 3 {
-		execute(t, bot, Input{Text: "x"})
-	}
-	release, released := make(chan struct{}), make(chan struct{})
-	ignore := func(context.Context, orchestrator.Range) (orchestrator.Usage, error) {
-		<-release
-		defer close(released)
-		return orchestrator.Usage{}, nil
-	}
-	bot = w.start(t, echo(), Options{
-		Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: ignore, Timeout: time.Millisecond},
-		Limits:     orchestrator.Limits{SettleTimeout: 10 * time.Millisecond},
-	})
-	execute(t, bot, Input{Text: "x"})
-	close(release)
-	<-released
-	if got := len(turns(t, bot)); got != 4 {
-		t.Errorf("%d turns", got)
-	}
-}
-
-func TestCompactByHand(t *testing.T) {
-	c := new(compactor)
-	bot := newWorld().start(t, echo(), Options{Compaction: orchestrator.Compaction{Keep: 2, Run: c.run}})
-	for range 6 {
-		execute(t, bot, Input{Text: "x"})
-	}
-	for range 2 {
-		if err := bot.Compact(t.Context(), "s"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := c.spans(); got != "0-3" {
-		t.Errorf("ranges %s", got)
-	}
-	if err := newWorld().start(t, echo(), Options{}).Compact(t.Context(), "s"); err == nil {
-		t.Error("compacted by nobody")
-	}
-	d, started := hanging()
-	bot = newWorld().start(t, d, Options{
-		Compaction: orchestrator.Compaction{Run: c.run},
-		Limits:     orchestrator.Limits{LockWait: time.Millisecond},
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	st := bot.Stream(ctx, "s", Input{}, nil)
-	<-started
-	wantErr(t, bot.Compact(t.Context(), "s"), orchestrator.ErrBusy)
-	cancel()
-	_, err := st.Result()
-	wantErr(t, err, context.Canceled)
-}
 
 // An archive is a user's own message store, in SQL.
 type archive struct {
@@ -352,7 +113,7 @@ func TestCompactionInSQL(t *testing.T) {
 			store, messages := open(t)
 			d := echo()
 			d.Deliver = messages.deliver
-			bot := world{checkpoints: store}.start(t, d,
+			bot := world{Checkpoints: store}.Start(t, d,
 				Options{Compaction: orchestrator.Compaction{After: 12, Run: messages.summarize}})
 			most := 0
 			for i := range 40 {
@@ -366,35 +127,4 @@ func TestCompactionInSQL(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A summarizer ignores the end of its context, and is given up. The session is free at once. Another process gets the
-// same range, under the same id, while the first summarizer still runs.
-func TestStuckSummarizer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		defer close(release)
-		ranges := make(chan orchestrator.Range, 2)
-		var stuck atomic.Bool
-		o := Options{Compaction: orchestrator.Compaction{
-			After: 3, Keep: 1, Run: func(_ context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
-				ranges <- r
-				if stuck.CompareAndSwap(false, true) {
-					<-release
-				}
-				return orchestrator.Usage{}, nil
-			},
-		}}
-		w := newWorld()
-		first, second := w.start(t, echo(), o), w.start(t, echo(), o)
-		execute(t, first, Input{Text: "1"})
-		execute(t, first, Input{Text: "2"})
-		execute(t, first, Input{Text: "3"}) // its summarizer is given up
-		start := time.Now()
-		execute(t, second, Input{Text: "4"})
-		took := time.Since(start)
-		if a, b := <-ranges, <-ranges; took > time.Second || a != b {
-			t.Errorf("after %v: %v, %v", took, a, b)
-		}
-	})
 }

@@ -20,15 +20,15 @@ func TestCrashEverywhere(t *testing.T) {
 	scenarios := make(map[bool][]string)
 	backends(t, func(t *testing.T, w world) {
 		stores := enginetest.Stores{
-			Checkpoints: w.checkpoints, Snapshots: w.snapshots,
+			Checkpoints: w.Checkpoints, Snapshots: w.Snapshots,
 			Ledger: new(ledger.Memory), TurnLog: new(turnlog.Memory),
 		}
 		crash(t, stores, scenarios)
-		if runs, ok := w.snapshots.(snapshot.Joiner); ok && runs.Join(w.checkpoints) != nil {
+		if runs, ok := w.Snapshots.(snapshot.Joiner); ok && runs.Join(w.Checkpoints) != nil {
 			stores.Joined = true
 			crash(t, stores, scenarios)
 		}
-		if _, ok := w.snapshots.(*snapshot.Memory); ok { // as the ledger is
+		if _, ok := w.Snapshots.(*snapshot.Memory); ok { // as the ledger is
 			stores.Carries = true
 			crash(t, stores, make(map[bool][]string))
 		}

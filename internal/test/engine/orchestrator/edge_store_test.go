@@ -6,80 +6,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // Answers of stores, at unusual times, that the engine must not mistake.
-
-// slowly is a checkpoint store whose answers come late.
-type slowly struct {
-	checkpoint.Store
-	claim, renew time.Duration
-	renewals     atomic.Int64
-}
-
-func (s *slowly) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	c, err := s.Store.Claim(ctx, k, r)
-	time.Sleep(s.claim)
-	return c, err
-}
-
-func (s *slowly) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
-	if s.renewals.Add(1) > 1 {
-		return nil, errors.New("no route to host")
-	}
-	lost, err := s.Store.Renew(ctx, ttl, leases)
-	time.Sleep(s.renew)
-	return lost, err
-}
-
-// A lease counts from when it was requested. If it is granted too late, nothing runs.
-func TestLeaseCountsFromAsking(t *testing.T) {
-	const ttl = 8 * time.Second
-	t.Run("claim", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			ran := false
-			d := echo()
-			d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { ran = true; return nil }}
-			w := world{&slowly{Store: new(checkpoint.Memory), claim: ttl}, new(snapshot.Memory)}
-			_, err := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}}).Execute(t.Context(), "s",
-				Input{Text: "a"}, nil)
-			wantErr(t, err, lock.ErrExpired)
-			if ran {
-				t.Error("it runs")
-			}
-		})
-	})
-	t.Run("renewal", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := world{&slowly{Store: new(checkpoint.Memory), renew: 4 * time.Second}, new(snapshot.Memory)}
-			d := echo()
-			var ended time.Duration
-			start := time.Now()
-			d.Intents["echo"] = Intent{Run: func(ctx context.Context, _ *Turn) error {
-				<-ctx.Done()
-				ended = time.Since(start)
-				return ctx.Err()
-			}}
-			_, err := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}}).Execute(t.Context(), "s",
-				Input{Text: "a"}, nil)
-			wantErr(t, err, lock.ErrExpired)
-			if ended > ttl/3+ttl { // the renewal was sent after a third
-				t.Errorf("it went on for %v", ended)
-			}
-		})
-	})
-}
 
 // A session that was granted to a caller who has left is released.
 func TestGrantedTooLate(t *testing.T) {
@@ -107,7 +44,7 @@ func TestAdoptsNothingLate(t *testing.T) {
 		s.crash(Input{Text: "b"})
 		slow := scribe(nil)
 		slow.Deliver = func(context.Context, *Result) error { time.Sleep(2 * ttl); return nil }
-		late := &stage{t, world{unrenewed(w.checkpoints), w.snapshots}}
+		late := &stage{t, worldOf(unrenewed(w.Checkpoints), w.Snapshots)}
 		p := late.processOf(slow, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
 		_, err := p.Resume(t.Context(), scribeKey.Session, nil)
 		wantErr(t, err, lock.ErrExpired)
@@ -125,9 +62,9 @@ func (s *stage) swap(run snapshot.Run, id string) rule {
 		next := run
 		next.ID, next.RequestID, next.Seq = id, "", 0
 		next.Fence.Epoch++
-		err := s.snapshots.Delete(ctx, run.Key, run.ID, run.Fence)
+		err := s.Snapshots.Delete(ctx, run.Key, run.ID, run.Fence)
 		if err == nil {
-			_, err = s.snapshots.Begin(ctx, next)
+			_, err = s.Snapshots.Begin(ctx, next)
 		}
 		if err != nil {
 			s.Error(err)
@@ -180,7 +117,7 @@ func TestEndedMeanwhile(t *testing.T) {
 		run := wantRuns(s, p.Bot, 1)[0]
 		p.next("Adopt", func(send func() error) error {
 			run.Status, run.Seq, run.Payload = snapshot.Ended, run.Seq+1, nil
-			if err := s.snapshots.Save(t.Context(), run); err != nil {
+			if err := s.Snapshots.Save(t.Context(), run); err != nil {
 				s.Error(err)
 			}
 			return send()
@@ -198,78 +135,21 @@ func TestBegunAgainMeanwhile(t *testing.T) {
 		live := wantRuns(s, p.Bot, 1)[0]
 		ended := live
 		ended.Status, ended.Seq, ended.Payload = snapshot.Ended, live.Seq+1, nil
-		if err := s.snapshots.Save(t.Context(), ended); err != nil {
+		if err := s.Snapshots.Save(t.Context(), ended); err != nil {
 			s.Fatal(err)
 		}
 		p.next("Adopt", func(send func() error) error {
 			again := live
 			again.Fence.Epoch, again.Seq = live.Fence.Epoch+1, 0
-			err := s.snapshots.Delete(t.Context(), live.Key, live.ID, live.Fence)
+			err := s.Snapshots.Delete(t.Context(), live.Key, live.ID, live.Fence)
 			if err == nil {
-				_, err = s.snapshots.Begin(t.Context(), again)
+				_, err = s.Snapshots.Begin(t.Context(), again)
 			}
 			return errors.Join(err, send())
 		})
 		p.recovers("settled")
 		s.ends("a")
 	})
-}
-
-// The caller gets the error of a failed intent also if the turn's time is over.
-func TestIntentErrorAtTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		boom := errors.New("boom")
-		d := echo()
-		d.Intents["echo"] = Intent{
-			Retry: retry.Policy{Attempts: 2},
-			Run:   func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return boom },
-		}
-		bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{TurnTimeout: time.Second}})
-		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
-		wantErr(t, err, boom)
-	})
-}
-
-// Two turns are owed. The delivery of the first takes longer than the lease. The next owner delivers the second.
-func TestDeliversNothingLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const ttl = time.Second
-		fail, calls := errors.New("down"), 0
-		d := echo()
-		d.Deliver = func(context.Context, *Result) error {
-			if calls++; fail == nil {
-				time.Sleep(2 * ttl)
-			}
-			return fail
-		}
-		store := new(checkpoint.Memory)
-		execute(t, world{store, nil}.start(t, d, Options{}), Input{Text: "a"})
-		if calls != 1 {
-			t.Fatalf("%d calls", calls)
-		}
-		fail, calls = nil, 0
-		late := world{unrenewed(store), nil}.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
-		if _, err := late.Execute(t.Context(), "s", Input{Text: "b"}, nil); err == nil {
-			t.Error("it settles")
-		}
-		if calls != 1 {
-			t.Errorf("%d deliveries", calls)
-		}
-	})
-}
-
-// If a call has failed to deliver once, it does not try again after its own turn.
-func TestDeliversOnceACall(t *testing.T) {
-	calls := 0
-	d := echo()
-	d.Deliver = func(context.Context, *Result) error { calls++; return errors.New("down") }
-	bot := newWorld().start(t, d, Options{})
-	for n := range 3 {
-		execute(t, bot, Input{Text: "a"})
-		if calls != n+1 {
-			t.Errorf("%d calls of the hook by %d turns", calls, n+1)
-		}
-	}
 }
 
 // An Append without an answer is repeated, and the repeat is refused as invalid. The first Append may have taken
@@ -285,18 +165,6 @@ func TestInvalidInDoubt(t *testing.T) {
 	})
 }
 
-// A repeated request whose run is of another definition may be settled by a process that knows it.
-func TestOwnDriftIsUnknown(t *testing.T) {
-	w := newWorld()
-	in := Input{Text: "a", RequestID: "r"}
-	w.crash(t, steps, in)
-	_, err := w.start(t, unrelated(func(*Def) {}), Options{}).Execute(t.Context(), "s", in, nil)
-	wantErr(t, err, orchestrator.ErrIndeterminate)
-	if _, ok := errors.AsType[*orchestrator.DriftError](err); !ok {
-		t.Errorf("got %v", err)
-	}
-}
-
 // A run that has ended has the text of its error.
 func TestErrorOfEndedIsStored(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
@@ -304,85 +172,16 @@ func TestErrorOfEndedIsStored(t *testing.T) {
 		d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error {
 			return errors.New("declined: insufficient funds")
 		}}
-		bot := world{w.checkpoints, hoarder{w.snapshots}}.start(t, d, Options{})
+		bot := worldOf(w.Checkpoints, hoarder{Store: w.Snapshots}).Start(t, d, Options{})
 		if _, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil); err == nil {
 			t.Fatal("no error")
 		}
-		for r, err := range w.snapshots.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "echo"}}) {
+		for r, err := range w.Snapshots.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "echo"}}) {
 			if err != nil || r.Status != snapshot.Ended || !strings.Contains(r.Error, "insufficient funds") {
 				t.Errorf("%s %q, %v", r.Status, r.Error, err)
 			}
 		}
 	})
-}
-
-// A fork is a bot with two branches, of which body is told.
-func fork(body func(ctx context.Context, name string, t *Turn) error) Def {
-	branch := func(name string) Intent {
-		return Intent{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
-			if err := body(ctx, name, t); err != nil {
-				return err
-			}
-			t.State.Facts = nil
-			if name == "a" {
-				t.State.A += "a"
-			} else {
-				t.State.B += "b"
-			}
-			return nil
-		}}
-	}
-	return Def{
-		Name: "fork", Iterate: true, Intents: Intents{"a": branch("a"), "b": branch("b")},
-		Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b"), nil },
-	}
-}
-
-// A branch that fails beside one that does not fails the turn.
-func TestOneBranchFails(t *testing.T) {
-	boom := errors.New("boom")
-	bot := newWorld().start(t, fork(func(_ context.Context, name string, _ *Turn) error {
-		if name == "b" {
-			return boom
-		}
-		return nil
-	}), Options{})
-	_, err := bot.Execute(t.Context(), "s", Input{Text: "x"}, nil)
-	wantErr(t, err, boom)
-	if got := turns(t, bot); len(got) != 0 {
-		t.Errorf("turns %q", got)
-	}
-}
-
-// A branch whose save fails ends its sibling: the turn does not go on unsaved. If the save was fenced, the sibling's
-// context says so.
-func TestUnsavedBranchStops(t *testing.T) {
-	for name, c := range map[string]struct{ verdict, cause error }{
-		"unanswered": {errFull, context.Canceled}, "fenced": {lock.ErrFenced, lock.ErrFenced},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			w.snapshots = faulttest.Snapshots(w.snapshots, faulttest.Fail(c.verdict, "Save"))
-			var cause error
-			there := make(chan struct{})
-			bot := w.start(t, fork(func(ctx context.Context, name string, _ *Turn) error {
-				if name == "b" {
-					close(there)
-					<-ctx.Done()
-					cause = context.Cause(ctx)
-					return ctx.Err()
-				}
-				<-there
-				return nil
-			}), Options{Limits: orchestrator.Limits{SettleTimeout: 20 * time.Millisecond}})
-			_, err := bot.Execute(t.Context(), "s", Input{Text: "x"}, nil)
-			wantErr(t, err, orchestrator.ErrIndeterminate, c.verdict)
-			wantErr(t, cause, c.cause)
-			if got := turns(t, bot); len(got) != 0 {
-				t.Errorf("turns %q", got)
-			}
-		})
-	}
 }
 
 // A branch that has finished does not run again, also if it was the last to finish and its caller was gone. If another
@@ -393,7 +192,7 @@ func TestFinishedBranches(t *testing.T) {
 			backends(t, func(t *testing.T, w world) {
 				ctx, cancel := context.WithCancel(t.Context())
 				aThere, bLeft := make(chan struct{}), make(chan struct{})
-				bot := w.start(t, fork(func(inner context.Context, name string, _ *Turn) error {
+				bot := w.Start(t, fork(func(inner context.Context, name string, _ *Turn) error {
 					if name == "b" {
 						<-aThere
 						cancel()
@@ -408,7 +207,7 @@ func TestFinishedBranches(t *testing.T) {
 				wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled)
 				if moved {
 					aside := fork(func(context.Context, string, *Turn) error { return nil })
-					bot, err := orchestrator.New(aside, w.checkpoints, &Options{Logger: quiet()})
+					bot, err := orchestrator.New(aside, w.Checkpoints, &Options{Logger: quiet()})
 					if err == nil {
 						_, err = bot.Execute(t.Context(), "s", Input{Text: "y"}, nil)
 					}
@@ -418,7 +217,7 @@ func TestFinishedBranches(t *testing.T) {
 				}
 				var mu sync.Mutex
 				var ran []string
-				other := w.start(t, fork(func(_ context.Context, name string, _ *Turn) error {
+				other := w.Start(t, fork(func(_ context.Context, name string, _ *Turn) error {
 					mu.Lock()
 					defer mu.Unlock()
 					ran = append(ran, name)
@@ -449,9 +248,9 @@ func TestUnsavableBranch(t *testing.T) {
 				return nil
 			})
 		}
-		w.crash(t, die, Input{Text: "x"})
+		w.Crash(t, die, Input{Text: "x"})
 		first := make(chan struct{})
-		bot := w.start(t, fork(func(_ context.Context, name string, t *Turn) error {
+		bot := w.Start(t, fork(func(_ context.Context, name string, t *Turn) error {
 			if name == "a" {
 				t.State.Said = []string{"\x00"}
 				defer close(first)

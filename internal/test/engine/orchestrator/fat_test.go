@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -50,11 +49,11 @@ func TestFatRun(t *testing.T) {
 				}
 			}, "", false},
 			{"a failure", func(t *testing.T, bot *Bot) {
-				_, err := w.start(t, failing(), patient()).Resume(t.Context(), "s", nil)
+				_, err := w.Start(t, failing(), patient()).Resume(t.Context(), "s", nil)
 				wantErr(t, err, errFails)
 			}, "", false},
 			{"a drain of a failure", func(t *testing.T, bot *Bot) {
-				_, err := w.start(t, failing(), patient()).Recover(t.Context(), "s")
+				_, err := w.Start(t, failing(), patient()).Recover(t.Context(), "s")
 				wantErr(t, err, errFails)
 				if err := abandon(t, bot, "s"); err != nil {
 					t.Error(err)
@@ -70,13 +69,13 @@ func TestFatRun(t *testing.T) {
 			t.Run(test.what, func(t *testing.T) {
 				stored := w
 				w := w
-				w.snapshots = fatRuns{stored.snapshots}
-				w.crash(t, func(die func()) Def {
+				w.Snapshots = fatRuns{stored.Snapshots}
+				w.Crash(t, func(die func()) Def {
 					d := echo()
 					d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { die(); return nil }}
 					return d
 				}, Input{Text: "fat", Data: thin})
-				bot := stored.start(t, echo(), patient())
+				bot := stored.Start(t, echo(), patient())
 				test.do(t, bot)
 				if got := strings.Join(turns(t, bot), " "); got != test.kept {
 					t.Errorf("turns %q, want %q", got, test.kept)
@@ -136,11 +135,11 @@ func skipBoth(t *testing.T) {
 
 func forkFat(t *testing.T, w world, state json.RawMessage, refused bool) {
 	stored := w
-	w.checkpoints = fatTurns{stored.checkpoints, state}
-	res := execute(t, w.start(t, echo(), patient()), Input{Text: string(thin), Data: thin})
+	w.Checkpoints = fatTurns{stored.Checkpoints, state}
+	res := execute(t, w.Start(t, echo(), patient()), Input{Text: string(thin), Data: thin})
 	o := patient()
 	o.Limits.State = 15 << 20
-	bot := stored.start(t, echo(), o)
+	bot := stored.Start(t, echo(), o)
 	if err := bot.Fork(t.Context(), "s", res.Turn, "fork"); err != nil {
 		t.Error(err)
 	}
@@ -160,9 +159,6 @@ func forkFat(t *testing.T, w world, state json.RawMessage, refused bool) {
 		}
 	}
 }
-
-// patient waits for a slow machine to write large documents.
-func patient() Options { return Options{Limits: orchestrator.Limits{SettleTimeout: 5 * time.Minute}} }
 
 var errFails = errors.New("it fails")
 

@@ -15,7 +15,7 @@ import (
 func TestFinishedRunIsDurable(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
-	stored, apart := f.snapshots, struct{ snapshot.Store }{f.snapshots}
+	stored, apart := f.Snapshots, struct{ snapshot.Store }{f.Snapshots}
 	for _, test := range []struct {
 		what      string
 		snapshots snapshot.Store
@@ -27,15 +27,15 @@ func TestFinishedRunIsDurable(t *testing.T) {
 		{"ended, in two databases", apart, snapshot.Ended, "runs claim runs adopt delete runs mark"},
 	} {
 		w := f.world
-		w.snapshots = test.snapshots
-		bot := w.start(t, rounds(1), Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour}})
+		w.Snapshots = test.snapshots
+		bot := w.Start(t, rounds(1), Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour}})
 		res := execute(t, bot, Input{Text: "hello"})
 		left := snapshot.Run{
 			Key: snapshot.Key{Orchestrator: bot.Name(), Session: "s"}, ID: res.RunID, Turn: res.Turn, Attempt: 1,
 			Status: test.status,
 			Fence:  lock.Fence{Epoch: time.Now().UnixMicro(), Nonce: "n"},
 		}
-		if found, err := w.snapshots.Begin(t.Context(), left); found != nil || err != nil {
+		if found, err := w.Snapshots.Begin(t.Context(), left); found != nil || err != nil {
 			t.Fatal(found, err)
 		}
 		got := f.bill(func() {

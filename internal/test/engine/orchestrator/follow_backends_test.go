@@ -34,7 +34,7 @@ type shower struct {
 
 func (p shower) start(t *testing.T, d Def) *Bot {
 	t.Helper()
-	return p.world.start(t, d, Options{Stream: p.stream, Logger: quiet()})
+	return p.world.Start(t, d, Options{Stream: p.stream, Logger: quiet()})
 }
 
 // twoProcesses runs test with two processes that share all of their stores, on each kind of server.
@@ -57,8 +57,8 @@ func sqliteProcess(t *testing.T) func() shower {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { db.Close() })
-		p := shower{world{sqlitecheckpoint.New(db, nil), sqlitesnapshot.New(db, nil)}, sqlitestream.New(db, nil)}
-		for _, s := range []any{p.checkpoints, p.snapshots, p.stream} {
+		p := shower{worldOf(sqlitecheckpoint.New(db, nil), sqlitesnapshot.New(db, nil)), sqlitestream.New(db, nil)}
+		for _, s := range []any{p.Checkpoints, p.Snapshots, p.stream} {
 			if _, err := db.ExecContext(t.Context(), s.(interface{ Schema() string }).Schema()); err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +75,7 @@ func postgresProcess(t *testing.T) func() shower {
 			t.Fatal(err)
 		}
 		t.Cleanup(pool.Close)
-		return shower{world{pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil)}, pgstream.New(pool, nil)}
+		return shower{worldOf(pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil)), pgstream.New(pool, nil)}
 	}
 }
 
@@ -86,8 +86,8 @@ func redisProcess(t *testing.T) func() shower {
 		t.Cleanup(func() { client.Close() })
 		return shower{
 			world{
-				redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}),
-				redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix}),
+				Checkpoints: redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}),
+				Snapshots:   redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix}),
 			},
 			redisstream.New(client, &redisstream.Options{Prefix: prefix}),
 		}

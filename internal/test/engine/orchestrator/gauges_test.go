@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -17,10 +16,10 @@ import (
 // A Backlog is exact after a crash, which the process that died could not count.
 func TestBacklog(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
-		w.crash(t, steps, Input{Text: "a"})
+		w.Crash(t, steps, Input{Text: "a"})
 		d := steps(nil)
 		d.Deliver = func(context.Context, *Result) error { return errors.New("down") }
-		bot := w.start(t, d, Options{})
+		bot := w.Start(t, d, Options{})
 		b, err := bot.Backlog(t.Context())
 		if b.OldestRunning <= 0 || b.OldestRunning > time.Minute {
 			t.Errorf("the run is %v old", b.OldestRunning)
@@ -34,44 +33,12 @@ func TestBacklog(t *testing.T) {
 		if got, err := bot.Backlog(t.Context()); err != nil || got != (orchestrator.Backlog{Owed: 1}) {
 			t.Errorf("after the resume: %+v, %v", got, err)
 		}
-		impatient := w.start(t, d, attempts(1))
+		impatient := w.Start(t, d, attempts(1))
 		if _, err := impatient.Execute(t.Context(), "other", Input{Text: "a"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := bot.Backlog(t.Context()); err != nil || got != (orchestrator.Backlog{Owed: 2, OwedParked: 1}) {
 			t.Errorf("with a parked delivery: %+v, %v", got, err)
-		}
-	})
-}
-
-// Of the open effects those are in doubt that may have happened, that no process is at work on, and that matter.
-func TestBacklogEffects(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		effects, d := new(ledger.Memory), echo()
-		bot := newWorld().start(t, d, Options{Ledger: effects})
-		issue := func(id, orchestrator string, c ledger.Class, left bool) {
-			t.Helper()
-			e := ledger.Effect{
-				ID: id, Orchestrator: orchestrator, Session: "s", RunID: "run of " + id, Name: "pay", Class: c,
-				Fence: lock.Fence{Epoch: 1, Nonce: "n"},
-			}
-			_, _, err := effects.Issue(t.Context(), e, false)
-			if err == nil && left {
-				err = effects.Adopt(t.Context(), e.RunID, lock.Fence{Epoch: 2, Nonce: "n"})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		issue("old", d.Name, ledger.Ask, true)
-		time.Sleep(time.Hour)
-		issue("young", d.Name, ledger.Verifiable, true)
-		issue("at work", d.Name, ledger.Ask, false)
-		issue("pure", d.Name, ledger.Pure, true)
-		issue("of another", "another", ledger.Ask, true)
-		got, err := bot.Backlog(t.Context())
-		if err != nil || got != (orchestrator.Backlog{InDoubt: 2, OldestInDoubt: time.Hour}) {
-			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }
@@ -83,7 +50,7 @@ func TestObserveBacklog(t *testing.T) {
 		reader := meteredBy(t)
 		runs := &readRuns{Store: new(snapshot.Memory)}
 		effects := &awayEffects{Ledger: new(ledger.Memory)}
-		bot := world{new(checkpoint.Memory), runs}.start(t, echo(), Options{
+		bot := worldOf(new(checkpoint.Memory), runs).Start(t, echo(), Options{
 			Ledger: effects, Limits: orchestrator.Limits{DeadAfter: -1},
 		})
 		stop, err := bot.ObserveBacklog()
@@ -95,19 +62,19 @@ func TestObserveBacklog(t *testing.T) {
 			return collectAll(t, reader)
 		}
 		for range 3 {
-			if got := collected(); len(runs.queries) != 1 || got["holdfast.effects.in_doubt "] != 0 {
-				t.Errorf("%d reads, %v", len(runs.queries), got)
+			if got := collected(); len(runs.Queries) != 1 || got["holdfast.effects.in_doubt "] != 0 {
+				t.Errorf("%d reads, %v", len(runs.Queries), got)
 			}
 			time.Sleep(time.Second)
 		}
 		time.Sleep(5 * time.Second)
-		effects.away = true
+		effects.Away = true
 		got := collected()
 		_, doubt := got["holdfast.effects.in_doubt "]
-		if _, ok := got["holdfast.runs running"]; !ok || doubt || len(runs.queries) != 2 {
-			t.Errorf("with the ledger away, after %d reads: %v", len(runs.queries), got)
+		if _, ok := got["holdfast.runs running"]; !ok || doubt || len(runs.Queries) != 2 {
+			t.Errorf("with the ledger away, after %d reads: %v", len(runs.Queries), got)
 		}
-		effects.away = false
+		effects.Away = false
 		time.Sleep(5 * time.Second)
 		if _, ok := collected()["holdfast.effects.in_doubt "]; !ok {
 			t.Error("the ledger is there again, and its gauge is not")
@@ -116,8 +83,8 @@ func TestObserveBacklog(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
-		if got := collected(); len(runs.queries) != 3 || got["holdfast.turns settled"] != 0 {
-			t.Errorf("after the end: %d reads, %v", len(runs.queries), got)
+		if got := collected(); len(runs.Queries) != 3 || got["holdfast.turns settled"] != 0 {
+			t.Errorf("after the end: %d reads, %v", len(runs.Queries), got)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func TestBacklogCost(t *testing.T) {
 	checkpoints, snapshots, effects := pgcheckpoint.New(p, nil), pgsnapshot.New(p, nil), pgledger.New(p, nil)
 	pgtest.Exec(t, p, checkpoints.Schema()+snapshots.Schema()+effects.Schema())
 	d := echo()
-	bot := world{checkpoints, snapshots}.start(t, d, Options{Ledger: effects})
+	bot := worldOf(checkpoints, snapshots).Start(t, d, Options{Ledger: effects})
 	finish(t, p, d.Name, sessions)
 	pgtest.Exec(t, p, "VACUUM ANALYZE")
 	want := orchestrator.Backlog{Suspended: 1, Parked: 1, Owed: 2, OwedParked: 1, InDoubt: 1}

@@ -196,7 +196,7 @@ func (c *client) send(ctx context.Context, in Input, copies int) (results []*Res
 func (f *fleet) owes(t *testing.T, bot *Bot) bool {
 	t.Helper()
 	q := checkpoint.SessionQuery{Orchestrator: bot.Name(), Owing: true, Limit: 1}
-	for session, err := range f.checkpoints.Sessions(t.Context(), q) {
+	for session, err := range f.Checkpoints.Sessions(t.Context(), q) {
 		if err != nil {
 			t.Fatalf("%s: %v", session, err)
 		}
@@ -239,7 +239,7 @@ func (f *fleet) drain(t *testing.T) {
 		for session, err := range bot.Recoverable(t.Context(), true) {
 			t.Errorf("%s is still to be recovered, error %v", session, err)
 		}
-		for r, err := range f.snapshots.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: bot.Name()}}) {
+		for r, err := range f.Snapshots.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: bot.Name()}}) {
 			t.Errorf("in flight: %s of %s, %s, error %v", r.ID, r.Session, r.Status, err)
 		}
 	}

@@ -51,7 +51,7 @@ func TestInstances(t *testing.T) {
 // turnsOf returns how many turns a test of a world takes. Unless there is time, a world on a disk or on servers gets a
 // quarter of the turns.
 func turnsOf(w world) int {
-	if _, ok := w.snapshots.(*snapshot.Memory); !ok && !soak() {
+	if _, ok := w.Snapshots.(*snapshot.Memory); !ok && !soak() {
 		return fleetTurns / 4
 	}
 	return fleetTurns
@@ -116,7 +116,7 @@ func (f *fleet) start(t *testing.T, policy orchestrator.OnInterrupted) *instance
 	i := &instance{fleet: f}
 	w := (&wire{world: f.world, pass: i.pass}).ends()
 	for n := range i.bots {
-		i.bots[n] = w.start(t, f.bot(n == 1), Options{
+		i.bots[n] = w.Start(t, f.bot(n == 1), Options{
 			Locker: faulttest.Everybody{}, KeepSnapshots: checkpoint.KeepAll, OnInterrupted: policy,
 			Limits: orchestrator.Limits{
 				LeaseTTL: fleetTTL, DeadAfter: fleetTTL / 4, LockWait: 6 * fleetTTL, SettleTimeout: 3 * fleetTTL,
@@ -189,11 +189,6 @@ func (f *fleet) another(i *instance) *instance {
 	}
 }
 
-var (
-	errBot  = errors.New("the bot has failed")
-	errGone = errors.New("the client is gone")
-)
-
 // repeatable are the calls that may arrive late. A late Begin is one more input, and a late Claim one more owner.
 var repeatable = []string{"Append", "Mark", "Save", "Delete"}
 
@@ -253,9 +248,9 @@ func (f *fleet) steal(heir *instance, session string) {
 }
 
 func (f *fleet) takeAway(ctx context.Context, k checkpoint.Key) {
-	c, err := seize(ctx, f.checkpoints, k, "thief", fleetTTL)
+	c, err := seize(ctx, f.Checkpoints, k, "thief", fleetTTL)
 	if err == nil {
-		err = f.checkpoints.Mark(ctx, c.Lease, checkpoint.Marks{Release: true})
+		err = f.Checkpoints.Mark(ctx, c.Lease, checkpoint.Marks{Release: true})
 	}
 	f.judge("steal", err)
 }
@@ -281,7 +276,7 @@ func slow(err error) bool {
 // The same test convicts an Append that takes a zombie for the owner.
 func TestInstancesConvict(t *testing.T) {
 	w := newWorld()
-	w.checkpoints = &unfenced{Store: w.checkpoints, latest: make(map[checkpoint.Key]checkpoint.Lease)}
+	w.Checkpoints = &unfenced{Store: w.Checkpoints, latest: make(map[checkpoint.Key]checkpoint.Lease)}
 	violations := newFleet(t, w).serve(t)
 	if len(violations) == 0 {
 		t.Fatal("not convicted")

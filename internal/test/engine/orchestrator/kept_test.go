@@ -50,11 +50,11 @@ func TestKeptByUs(t *testing.T) {
 // The usage of a compaction counts in the Result of the turn before it, also after a lost reply.
 func TestKeptUsage(t *testing.T) {
 	s := &stage{t, newWorld()}
-	p := s.process(Options{Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: new(compactor).run}}, nil)
+	p := s.process(Options{Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: new(compactor).Run}}, nil)
 	p.execute(Input{Text: "a"})
 	p.next("Append", replyLost)
 	p.execute(Input{Text: "b"})
-	if kinds := p.events.kinds(); strings.Count(kinds, string(orchestrator.Compacted)) != 1 {
+	if kinds := p.events.Kinds(); strings.Count(kinds, string(orchestrator.Compacted)) != 1 {
 		t.Errorf("events %s", kinds)
 	}
 }

@@ -53,7 +53,7 @@ func wantFound(t *testing.T, bot *Bot, labels map[string]string) {
 // A session is found by the labels of its newest turn, on every backend.
 func TestLabels(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
-		bot := w.start(t, labeled(), Options{})
+		bot := w.Start(t, labeled(), Options{})
 		in := func(session, text string) {
 			t.Helper()
 			if _, err := bot.Execute(t.Context(), session, Input{Text: text}, nil); err != nil {
@@ -85,11 +85,11 @@ func TestLabels(t *testing.T) {
 // The engine writes labels only if they are others than those of the turn before.
 func TestLabelsThatStay(t *testing.T) {
 	w := newWorld()
-	written := &relabels{Store: w.checkpoints}
-	w.checkpoints = written
+	written := &relabels{Store: w.Checkpoints}
+	w.Checkpoints = written
 	in := func(d Def, session, text string, want ...string) {
 		t.Helper()
-		bot := w.start(t, d, Options{})
+		bot := w.Start(t, d, Options{})
 		if _, err := bot.Execute(t.Context(), session, Input{Text: text}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestLabelsThatStay(t *testing.T) {
 	in(labeled(), "s", "", "") // a process without Labels may have been at work
 	in(labeled(), "new", "", "")
 	in(labeled(), "s", "x", "x")
-	bot := w.start(t, plain, Options{})
+	bot := w.Start(t, plain, Options{})
 	if err := bot.Fork(t.Context(), "s", checkpoint.Newest, "fork"); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestLabelsFail(t *testing.T) {
 				return right(s)
 			}
 			var text bytes.Buffer
-			bot := w.start(t, d, Options{Logger: slog.New(slog.NewTextHandler(&text, nil))})
+			bot := w.Start(t, d, Options{Logger: slog.New(slog.NewTextHandler(&text, nil))})
 			execute(t, bot, Input{Text: "good"})
 			execute(t, bot, Input{Text: "bad"})
 			execute(t, bot, Input{Text: "bad again"})

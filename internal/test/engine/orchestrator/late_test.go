@@ -18,7 +18,7 @@ import (
 
 // expiring returns a process of the stage whose leases are never renewed.
 func (s *stage) expiring(d Def, ttl time.Duration) *process {
-	late := &stage{s.T, world{unrenewed(s.checkpoints), s.snapshots}}
+	late := &stage{s.T, worldOf(unrenewed(s.Checkpoints), s.Snapshots)}
 	return late.processOf(d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
 }
 
@@ -169,18 +169,6 @@ func TestFencedSendsNothing(t *testing.T) {
 	}
 }
 
-// If a session is granted after its caller has stopped waiting, the session is released.
-func TestGrantedAfterPatience(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		limits := orchestrator.Limits{LockWait: time.Second, SettleTimeout: 2 * time.Second}
-		slow := world{&slowClaims{Store: w.checkpoints, time: 3 * time.Second}, w.snapshots}
-		_, err := slow.start(t, echo(), Options{Limits: limits}).Execute(t.Context(), "s", Input{Text: "a"}, nil)
-		wantErr(t, err, orchestrator.ErrBusy)
-		execute(t, w.start(t, echo(), Options{Limits: limits}), Input{Text: "b"})
-	})
-}
-
 // lateRenewals returns a checkpoint store that delays each Renew.
 func lateRenewals(s checkpoint.Store, after time.Duration) checkpoint.Store {
 	return faulttest.Checkpoints(s, faulttest.On(
@@ -218,7 +206,7 @@ func TestRenewedFenceOutlivesTheFirst(t *testing.T) {
 					}
 					return nil
 				}
-				there := &stage{t, world{lateRenewals(s.checkpoints, after), s.snapshots}}
+				there := &stage{t, worldOf(lateRenewals(s.Checkpoints, after), s.Snapshots)}
 				o := Options{Limits: orchestrator.Limits{LeaseTTL: 30 * time.Second, SettleTimeout: 20 * time.Second}}
 				p := there.processOf(d, o)
 				_, err := p.Execute(t.Context(), scribeKey.Session, in, nil)

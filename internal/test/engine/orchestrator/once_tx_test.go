@@ -103,7 +103,7 @@ func TestEffectInTransaction(t *testing.T) {
 			for when, first := range map[string]int{"before the commit": 0, "after the commit": 1} {
 				t.Run(fmt.Sprintf("%s, key %q, %s", name, key, when), func(t *testing.T) {
 					b := open(t)
-					s := shop{newWorld(), b.ledger, new(vendor)}
+					s := shop{World: newWorld(), Ledger: b.ledger, Vendor: new(vendor)}
 					book := func(before, after func()) Def {
 						return single(func(ctx context.Context, t *Turn) error {
 							o := &orchestrator.OnceOptions[string]{Key: key, Args: t.Input.Text}
@@ -117,7 +117,7 @@ func TestEffectInTransaction(t *testing.T) {
 							return err
 						})
 					}
-					s.crash(t, func(die func()) Def {
+					s.Crash(t, func(die func()) Def {
 						if first == 0 {
 							return book(func() { die(); panic(errRollback) }, nil)
 						}
@@ -126,12 +126,12 @@ func TestEffectInTransaction(t *testing.T) {
 					if n := b.count(t); n != first {
 						t.Fatalf("%d bookings before the resume", n)
 					}
-					res, err := s.start(t, book(func() {}, func() {}), Options{}).Resume(t.Context(), "s", nil)
+					res, err := s.Start(t, book(func() {}, func() {}), Options{}).Resume(t.Context(), "s", nil)
 					if err != nil {
 						t.Fatal(err)
 					}
 					wantSaid(t, res.State, "booked shoes")
-					if e := s.effect(t); b.count(t) != 1 || e.State != ledger.Completed || e.Name != "book" ||
+					if e := s.Effect(t); b.count(t) != 1 || e.State != ledger.Completed || e.Name != "book" ||
 						e.Session != "s" {
 						t.Errorf("%d bookings, %+v", b.count(t), e)
 					}
@@ -144,11 +144,11 @@ func TestEffectInTransaction(t *testing.T) {
 // EffectOf takes the place of its effect, as Once does, and works in a Turn made by hand.
 func TestEffectOf(t *testing.T) {
 	s := newShop()
-	bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
+	bot := s.Start(t, single(func(ctx context.Context, t *Turn) error {
 		if _, err := orchestrator.EffectOf[string](t, "pay", nil); err != nil {
 			return err
 		}
-		_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{})
+		_, err := s.Vendor.Once(ctx, t, "shoes", orchestrator.OnceOptions[string]{})
 		return err
 	}), Options{})
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)

@@ -1,7 +1,6 @@
 package orchestrator_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -55,23 +53,6 @@ func newWard(t *testing.T) *ward {
 	return w
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex // protects following field
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // The level is that of production. At Debug the texts of errors are in the log: see TestLogError.
 func (w *ward) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: w.level, AddSource: true}))
@@ -82,8 +63,8 @@ func (w *ward) open(t *testing.T, d Def, o Options) *Bot {
 	t.Helper()
 	o.Logger = w.logger()
 	o.Limits.Attempts, o.SessionTrace = 2, true
-	bot := w.start(t, d, o)
-	bot.Subscribe(w.events.note)
+	bot := w.Start(t, d, o)
+	bot.Subscribe(w.events.Note)
 	return bot
 }
 
@@ -95,9 +76,7 @@ func (w *ward) out(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	var events strings.Builder
-	w.events.mu.Lock()
-	defer w.events.mu.Unlock()
-	for _, ev := range w.events.events {
+	for _, ev := range w.events.All() {
 		ev.RequestID = "" // an id of the caller's, which is for events and not for logs
 		data, err := json.Marshal(ev)
 		if err != nil {
@@ -173,7 +152,7 @@ func (w *ward) once(t *testing.T, d Def, o Options) {
 	bot := w.open(t, d, o)
 	for i := range 3 {
 		in.RequestID = fmt.Sprint(secret("request"), i)
-		_, _ = bot.Execute(ctx, "s", in, &orchestrator.CallOptions{OnEvent: w.events.note})
+		_, _ = bot.Execute(ctx, "s", in, &orchestrator.CallOptions{OnEvent: w.events.Note})
 	}
 	w.drain(t, bot)
 }
@@ -190,7 +169,7 @@ func (w *ward) drain(t *testing.T, bot *Bot) {
 func (w *ward) leftBehind(t *testing.T, d Def, o Options) {
 	t.Helper()
 	_, in := asked(t)
-	w.crash(t, func(die func()) Def {
+	w.Crash(t, func(die func()) Def {
 		dying := d
 		dying.Begin, dying.Route = nil, func(context.Context, *Turn) (Next, error) {
 			die()
@@ -352,7 +331,7 @@ func TestNothingGoesOutOfRows(t *testing.T) {
 	const number = "77077077077077077077077"
 	w := newWard(t)
 	k := checkpoint.Key{Orchestrator: "chatty", Session: "s"}
-	c, err := seize(t.Context(), w.checkpoints, k, "test", time.Minute)
+	c, err := seize(t.Context(), w.Checkpoints, k, "test", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,12 +340,12 @@ func TestNothingGoesOutOfRows(t *testing.T) {
 		Payload: fmt.Appendf(nil,
 			`{"v":1,"born":%d,"input":{"text":%q},"iteration":%s}`, c.Born, secret("text"), number),
 	}
-	if _, err := w.snapshots.Begin(t.Context(), run); err != nil {
+	if _, err := w.Snapshots.Begin(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 	cp := checkpoint.Checkpoint{State: []byte(`{"N":` + number + `}`), Signature: "x", RunID: "first"}
 	owed := checkpoint.AppendOptions{Owes: true, Release: true}
-	if err := w.checkpoints.Append(t.Context(), c.Lease, cp, owed); err != nil {
+	if err := w.Checkpoints.Append(t.Context(), c.Lease, cp, owed); err != nil {
 		t.Fatal(err)
 	}
 	d := chatty()
@@ -430,7 +409,7 @@ func TestErrorsStayInside(t *testing.T) {
 	w := newWorld()
 	d := echo()
 	d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { return boom }}
-	bot := w.start(t, d, Options{})
+	bot := w.Start(t, d, Options{})
 	var ended error
 	_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, &orchestrator.CallOptions{OnEvent: func(ev Event) {
 		if ev.Kind == orchestrator.IntentEnded {
@@ -443,11 +422,11 @@ func TestErrorsStayInside(t *testing.T) {
 	if ended != boom { //nolint:errorlint // the very error, for handlers that compare
 		t.Errorf("the event has %v", ended)
 	}
-	w.crash(t, func(die func()) Def {
+	w.Crash(t, func(die func()) Def {
 		return with(func(d *Def) { d.Name, d.Begin, d.Route = "echo", nil, dies(die) })
 	}, Input{Text: "b"})
 	d.Migrate = func(context.Context, checkpoint.Checkpoint) (State, error) { return State{}, nil }
-	bot = w.start(t, d, Options{})
+	bot = w.Start(t, d, Options{})
 	if _, err := bot.Recover(t.Context(), "s"); !errors.Is(err, boom) {
 		t.Errorf("the drain got %v", err)
 	}

@@ -93,7 +93,7 @@ func TestProtocolAbandonSuspended(t *testing.T) {
 		p.next("Adopt", func(send func() error) error {
 			r := wantRuns(s, p.Bot, 1)[0]
 			r.Status, r.Seq = snapshot.Suspended, r.Seq+1
-			if err := s.snapshots.Save(t.Context(), r); err != nil {
+			if err := s.Snapshots.Save(t.Context(), r); err != nil {
 				t.Error(err)
 			}
 			return send()

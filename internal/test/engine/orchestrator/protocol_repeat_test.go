@@ -130,9 +130,7 @@ func TestProtocolRequestReused(t *testing.T) {
 
 // runIDs returns the ids of the runs that began here, each once, in the order of their Begins.
 func (p *process) runIDs() (ids []string) {
-	p.events.mu.Lock()
-	defer p.events.mu.Unlock()
-	for _, ev := range p.events.events {
+	for _, ev := range p.events.All() {
 		if ev.Kind == orchestrator.TurnStarted && !slices.Contains(ids, ev.RunID) {
 			ids = append(ids, ev.RunID)
 		}
@@ -312,9 +310,9 @@ func TestProtocolNextLife(t *testing.T) {
 			stopped := late.stopBefore("Begin")
 			a := late.begin(in)
 			stopped.reached()
-			c, err := seize(t.Context(), s.checkpoints, scribeKey, "undertaker", time.Minute)
+			c, err := seize(t.Context(), s.Checkpoints, scribeKey, "undertaker", time.Minute)
 			if err == nil {
-				err = s.checkpoints.Delete(t.Context(), c.Lease)
+				err = s.Checkpoints.Delete(t.Context(), c.Lease)
 			}
 			if err != nil {
 				s.Fatal(err)

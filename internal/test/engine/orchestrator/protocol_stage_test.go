@@ -54,8 +54,6 @@ type rule func(send func() error) error
 // impatient is how long processes try that get no answer.
 const impatient = 3 * time.Second
 
-var errLost = errors.New("connection reset")
-
 // The request arrives, and its reply does not. Or the request does not arrive either.
 func replyLost(send func() error) error { _ = send(); return errLost }
 func requestLost(func() error) error    { return errLost }
@@ -68,8 +66,8 @@ func (s *stage) process(o Options, body func(context.Context, *Turn) error) *pro
 func (s *stage) processOf(d Def, o Options) *process {
 	p := &process{stage: s, once: make(map[string][]rule), always: make(map[string]rule), calls: make(map[string]int)}
 	w := &wire{world: s.world, pass: p.pass}
-	p.Bot = w.ends().start(s, d, o)
-	p.Subscribe(p.events.note)
+	p.Bot = w.ends().Start(s, d, o)
+	p.Subscribe(p.events.Note)
 	return p
 }
 
@@ -233,9 +231,9 @@ func (e *pending) fails(targets ...error) {
 	e.stage.await(e.done)
 	wantErr(e.stage, e.err, targets...)
 	unknown := slices.Contains(targets, orchestrator.ErrIndeterminate)
-	failed := strings.Contains(e.events.kinds(), string(orchestrator.TurnFailed))
+	failed := strings.Contains(e.events.Kinds(), string(orchestrator.TurnFailed))
 	if errors.Is(e.err, orchestrator.ErrIndeterminate) != unknown || failed && unknown {
-		e.stage.Errorf("got %v, after %s", e.err, e.events.kinds())
+		e.stage.Errorf("got %v, after %s", e.err, e.events.Kinds())
 	}
 }
 
@@ -247,9 +245,9 @@ func (p *process) execute(in Input) *Result {
 // takeOver ends the lease of the session's owner, as time would.
 func (s *stage) takeOver() {
 	s.Helper()
-	c, err := seize(s.Context(), s.checkpoints, scribeKey, "time", time.Minute)
+	c, err := seize(s.Context(), s.Checkpoints, scribeKey, "time", time.Minute)
 	if err == nil {
-		err = s.checkpoints.Mark(s.Context(), c.Lease, checkpoint.Marks{Release: true})
+		err = s.Checkpoints.Mark(s.Context(), c.Lease, checkpoint.Marks{Release: true})
 	}
 	if err != nil {
 		s.Fatal(err)
@@ -279,7 +277,7 @@ func (s *stage) crash(in Input) {
 // store does not see the fence of that process.
 func (s *stage) aside(in Input) {
 	s.Helper()
-	bot, err := orchestrator.New(scribe(nil), s.checkpoints, &Options{Logger: quiet()})
+	bot, err := orchestrator.New(scribe(nil), s.Checkpoints, &Options{Logger: quiet()})
 	if err == nil {
 		_, err = bot.Execute(s.Context(), scribeKey.Session, in, nil)
 	}

@@ -12,8 +12,7 @@ type wire struct {
 
 // ends are the stores as the process sees them.
 func (w *wire) ends() world {
-	return world{
-		faulttest.Checkpoints(w.checkpoints, faulttest.On(w.pass, "Claim", "Renew", "Append", "Mark", "Remove")),
-		faulttest.Snapshots(w.snapshots, faulttest.On(w.pass, "Begin", "Adopt", "Save", "Delete")),
-	}
+	return worldOf(
+		faulttest.Checkpoints(w.Checkpoints, faulttest.On(w.pass, "Claim", "Renew", "Append", "Mark", "Remove")),
+		faulttest.Snapshots(w.Snapshots, faulttest.On(w.pass, "Begin", "Adopt", "Save", "Delete")))
 }

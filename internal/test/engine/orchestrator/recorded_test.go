@@ -32,7 +32,7 @@ func TestRecordedCalls(t *testing.T) {
 					_, _ = io.WriteString(w, body)
 				}))
 				s := newShop()
-				s.ledger = l
+				s.Ledger = l
 				client := &http.Client{Transport: oncehttp.New(nil).Transport(model.Client().Transport)}
 				ask := func(ctx context.Context, t *Turn) error {
 					ctx = oncehttp.With(ctx, t, "model")
@@ -51,10 +51,10 @@ func TestRecordedCalls(t *testing.T) {
 					}
 					return err
 				}
-				s.crash(t, func(die func()) Def {
+				s.Crash(t, func(die func()) Def {
 					return single(func(ctx context.Context, t *Turn) error { defer die(); return ask(ctx, t) })
 				}, Input{})
-				res, err := s.start(t, single(ask), Options{}).Resume(t.Context(), "s", nil)
+				res, err := s.Start(t, single(ask), Options{}).Resume(t.Context(), "s", nil)
 				if err != nil {
 					t.Fatal(err)
 				}

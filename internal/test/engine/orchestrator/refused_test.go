@@ -45,8 +45,8 @@ func TestRefused(t *testing.T) {
 				}
 				return checkpoint.ErrRefused
 			}
-			w := world{faulttest.Checkpoints(new(checkpoint.Memory), faulttest.On(full, "Append")), nil}
-			_, err := w.start(t, echo(), o).Execute(t.Context(), "s", Input{Text: "a"}, nil)
+			w := worldOf(faulttest.Checkpoints(new(checkpoint.Memory), faulttest.On(full, "Append")), nil)
+			_, err := w.Start(t, echo(), o).Execute(t.Context(), "s", Input{Text: "a"}, nil)
 			wantErr(t, err, checkpoint.ErrRefused)
 			if errors.Is(err, orchestrator.ErrIndeterminate) != unanswered {
 				t.Errorf("in doubt is %v, want %v: %v", !unanswered, unanswered, err)

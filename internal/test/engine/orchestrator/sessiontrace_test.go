@@ -69,7 +69,7 @@ func wantInTrace(t *testing.T, spans *tracetest.SpanRecorder, bot, session strin
 func TestSessionTrace(t *testing.T) {
 	spans := traced(t)
 	w, o := newWorld(), Options{SessionTrace: true, Inbox: new(inbox.Memory)}
-	one, other := w.start(t, steps(nil), o), w.start(t, steps(nil), o)
+	one, other := w.Start(t, steps(nil), o), w.Start(t, steps(nil), o)
 
 	ctx, request := otel.Tracer("test").Start(t.Context(), "request")
 	in := Input{Text: "a secret", RequestID: "r", Kind: "say"}
@@ -79,11 +79,11 @@ func TestSessionTrace(t *testing.T) {
 		}
 	}
 	request.End()
-	dies := &grave{world: w}
-	if _, err := dies.ends().start(t, steps(dies.die), o).Execute(t.Context(), "s", Input{}, nil); err == nil {
+	dies := &grave{World: w}
+	if _, err := dies.Ends().Start(t, steps(dies.Die), o).Execute(t.Context(), "s", Input{}, nil); err == nil {
 		t.Fatal("the process did not die")
 	}
-	w.freeUp(t, "steps")
+	w.FreeUp(t, "steps")
 	if _, err := other.Recover(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestSessionTraceOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spans := traced(t)
-			_, err := newWorld().start(t, c.def, c.o).Execute(t.Context(), "s", Input{}, nil)
+			_, err := newWorld().Start(t, c.def, c.o).Execute(t.Context(), "s", Input{}, nil)
 			if got := wantInTrace(t, spans, "steps", "s"); !slices.Equal(got, c.want) {
 				t.Errorf("runs %q, want %q", got, c.want)
 			}
@@ -157,7 +157,7 @@ func TestTraceOf(t *testing.T) {
 			d := steps(nil)
 			d.Begin = func(_ context.Context, t *Turn) error { t.State.N = 7; return nil }
 			d.TraceOf = c.of
-			execute(t, newWorld().start(t, d, Options{SessionTrace: true}), Input{})
+			execute(t, newWorld().Start(t, d, Options{SessionTrace: true}), Input{})
 			if got := wantInTrace(t, spans, c.bot, c.session); len(got) != 1 {
 				t.Errorf("runs %q", got)
 			}
@@ -170,7 +170,7 @@ func TestSessionTraceSampled(t *testing.T) {
 	spans := traced(t)
 	otel.SetTracerProvider(trace.NewTracerProvider(
 		trace.WithSpanProcessor(spans), trace.WithSampler(trace.ParentBased(trace.NeverSample()))))
-	bot := newWorld().start(t, steps(nil), Options{SessionTrace: true})
+	bot := newWorld().Start(t, steps(nil), Options{SessionTrace: true})
 	execute(t, bot, Input{})
 	if n := len(spans.Ended()); n > 0 {
 		t.Errorf("%d spans of a turn that is not sampled", n)

@@ -63,12 +63,12 @@ func newTariff(t *testing.T) *tariff {
 		return next(ctx)
 	}
 	f.ledger = faulttest.Ledger(effects, toll)
-	f.world = world{
-		faulttest.Checkpoints(checkpoints, faulttest.On(toll, "Claim", "Renew", "Append", "Mark", "Turns", "Sessions")),
+	f.world = worldOf(
+		faulttest.Checkpoints(checkpoints,
+			faulttest.On(toll, "Claim", "Renew", "Append", "Mark", "Turns", "Sessions")),
 		tolledSnapshots{
 			faulttest.Snapshots(snapshots, toll), f, func() snapshot.Settle { return snapshots.Join(checkpoints) },
-		},
-	}
+		})
 	return f
 }
 
@@ -128,7 +128,7 @@ type tolledSnapshots struct {
 }
 
 func (s tolledSnapshots) Join(turns checkpoint.Store) snapshot.Settle {
-	if turns != s.tariff.checkpoints {
+	if turns != s.tariff.Checkpoints {
 		return nil
 	}
 	settle := s.join()
@@ -178,17 +178,12 @@ func fannedOut() Def {
 	}
 }
 
-func delivered(d Def) Def {
-	d.Deliver = func(context.Context, *Result) error { return nil }
-	return d
-}
-
 // The cost of a turn. Each call of a store is one round trip. A claim takes several statements in its one round trip.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
 	var none snapshot.Store
-	stored, apart := f.snapshots, struct{ snapshot.Store }{f.snapshots}
+	stored, apart := f.Snapshots, struct{ snapshot.Store }{f.Snapshots}
 	for i, test := range []struct {
 		what       string
 		def        Def
@@ -218,9 +213,9 @@ func TestRoundTrips(t *testing.T) {
 	} {
 		test.def.Name = fmt.Sprint("bot ", i)
 		w := f.world
-		w.snapshots = test.snapshots
+		w.Snapshots = test.snapshots
 		// On a slow machine, too, no turn is renewed.
-		bot := w.start(t, test.def, Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}})
+		bot := w.Start(t, test.def, Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}})
 		want := bill{test.calls, int64(len(strings.Fields(test.calls))), test.statements}
 		play := func(turn int) {
 			if test.what == "Put" {
@@ -246,10 +241,10 @@ func TestRoundTrips(t *testing.T) {
 
 // buying is a bot whose turns do n effects of a class, and then what is in after.
 func buying(class ledger.Class, n int, after func(context.Context) error) Def {
-	v := &vendor{honours: true}
+	v := &vendor{Honours: true}
 	return single(func(ctx context.Context, t *Turn) error {
 		for i := range n {
-			_, err := v.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{Class: class, Each: strconv.Itoa(i)})
+			_, err := v.Once(ctx, t, "shoes", orchestrator.OnceOptions[string]{Class: class, Each: strconv.Itoa(i)})
 			if err != nil {
 				return err
 			}
@@ -281,7 +276,7 @@ func TestOnceStatements(t *testing.T) {
 	} {
 		d := buying(test.class, test.effects, nothing)
 		d.Name = fmt.Sprint("bot ", i)
-		bot := f.start(t, d, Options{Ledger: f.ledger, Limits: orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}})
+		bot := f.Start(t, d, Options{Ledger: f.ledger, Limits: orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}})
 		want := bill{test.calls, int64(len(strings.Fields(test.calls))), test.statements}
 		const warm, turns = 2, 4
 		for turn := range turns {
@@ -302,7 +297,7 @@ func TestPureStatementsOfRequest(t *testing.T) {
 	cost := func(effects int) (got bill) {
 		d := buying(ledger.Pure, effects, nothing)
 		d.Name = fmt.Sprint("requests ", effects)
-		bot := f.start(t, d, o)
+		bot := f.Start(t, d, o)
 		for turn := range 4 { // the first ones prepare statements
 			in := Input{RequestID: fmt.Sprint("request ", turn), Text: "hello"}
 			got = f.bill(func() { execute(t, bot, in) })
@@ -328,11 +323,11 @@ func TestOnceStatementsOfTakeover(t *testing.T) {
 		for range 3 { // the first ones prepare statements
 			ctx, cancel := context.WithCancel(t.Context())
 			dies := func(ctx context.Context) error { cancel(); return forever(ctx) }
-			dying := f.start(t, buying(class, effects, dies), o)
+			dying := f.Start(t, buying(class, effects, dies), o)
 			_, err := dying.Execute(ctx, "s", Input{Text: "hello"}, nil)
 			cancel()
 			wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled)
-			bot := f.start(t, buying(class, effects, nothing), o)
+			bot := f.Start(t, buying(class, effects, nothing), o)
 			got = f.bill(func() { recovered(t, bot, "s") })
 		}
 		return got
@@ -363,7 +358,7 @@ func TestIdle(t *testing.T) {
 	f := newTariff(t)
 	const ttl = 6 * time.Second // enough on a slow machine
 	renewed := make(chan struct{}, 100)
-	f.checkpoints = faulttest.Checkpoints(f.checkpoints, faulttest.On(
+	f.Checkpoints = faulttest.Checkpoints(f.Checkpoints, faulttest.On(
 		func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
 			err := next(ctx)
 			select {
@@ -381,7 +376,7 @@ func TestIdle(t *testing.T) {
 			return ctx.Err()
 		}
 	}}
-	bot := f.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl, DeadAfter: -1}})
+	bot := f.Start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl, DeadAfter: -1}})
 	execute(t, bot, Input{Text: "hello"})
 	// No event shows that nothing happens: some time has to pass. The first TTL is for a renewal that was under way.
 	time.Sleep(ttl)
@@ -396,11 +391,11 @@ func TestDrainStatements(t *testing.T) {
 	const inFlight, idle, most = 10, 1000, 8
 	f := newTariff(t)
 	limits := orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}
-	bot := f.start(t, rounds(1), Options{Limits: limits})
+	bot := f.Start(t, rounds(1), Options{Limits: limits})
 	pass := func() bill { return f.bill(func() { drain(t, bot) }) }
 	interruptAll := func() {
 		for i := range inFlight {
-			interrupt(t, f.start(t, endless(), Options{Limits: limits}), fmt.Sprint("in flight ", i))
+			interrupt(t, f.Start(t, endless(), Options{Limits: limits}), fmt.Sprint("in flight ", i))
 		}
 	}
 	interruptAll()
@@ -413,7 +408,7 @@ func TestDrainStatements(t *testing.T) {
 	} else {
 		t.Logf("a run of one iteration: %+v", got)
 	}
-	interrupt(t, f.start(t, endless(), Options{Limits: limits}), "in flight 0")
+	interrupt(t, f.Start(t, endless(), Options{Limits: limits}), "in flight 0")
 	before := pass()
 	t.Logf("a pass over nothing: %+v; over %d runs: %d statements", nothing, inFlight, before.statements)
 

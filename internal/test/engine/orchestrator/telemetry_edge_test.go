@@ -15,7 +15,7 @@ func TestLedgerSpans(t *testing.T) {
 	spans := traced(t)
 	s := newShop()
 	d := single(func(ctx context.Context, t *Turn) error {
-		_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{})
+		_, err := s.Vendor.Once(ctx, t, "shoes", orchestrator.OnceOptions[string]{})
 		if err != nil {
 			return err
 		}
@@ -23,13 +23,13 @@ func TestLedgerSpans(t *testing.T) {
 			&orchestrator.OnceOptions[int]{Class: ledger.Pure})
 		return err
 	})
-	execute(t, s.start(t, d, Options{TurnLog: new(turnlog.Memory)}), Input{Text: "a"})
+	execute(t, s.Start(t, d, Options{TurnLog: new(turnlog.Memory)}), Input{Text: "a"})
 	in := Input{Text: "b", RequestID: "r"}
-	s.crash(t, func(die func()) Def {
+	s.Crash(t, func(die func()) Def {
 		return single(func(context.Context, *Turn) error { die(); return errors.New("died") })
 	}, in)
 	fails := single(func(context.Context, *Turn) error { return errors.New("no") })
-	_, err := s.start(t, fails, Options{}).Execute(t.Context(), "s", in, nil)
+	_, err := s.Start(t, fails, Options{}).Execute(t.Context(), "s", in, nil)
 	wantOp(t, err, "intent")
 
 	ended := make(map[string]bool)

@@ -1,11 +1,9 @@
 package orchestrator_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -13,12 +11,10 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -65,8 +61,8 @@ const noParent = "0000000000000000"
 func TestTraces(t *testing.T) {
 	spans := traced(t)
 	w := newWorld()
-	w.crash(t, steps, Input{Text: "a secret"})
-	if _, err := w.start(t, steps(nil), Options{}).Resume(t.Context(), "s", nil); err != nil {
+	w.Crash(t, steps, Input{Text: "a secret"})
+	if _, err := w.Start(t, steps(nil), Options{}).Resume(t.Context(), "s", nil); err != nil {
 		t.Fatal(err)
 	}
 	all := spans.Ended()
@@ -106,8 +102,8 @@ func TestTraceOfOwnRun(t *testing.T) {
 	spans := traced(t)
 	w := newWorld()
 	in := Input{Text: "a", RequestID: "r"}
-	w.crash(t, steps, in)
-	execute(t, w.start(t, steps(nil), Options{}), in)
+	w.Crash(t, steps, in)
+	execute(t, w.Start(t, steps(nil), Options{}), in)
 	var turns []trace.ReadOnlySpan
 	for _, s := range spans.Ended() {
 		if s.Name() == "orchestrator.turn" {
@@ -137,7 +133,7 @@ func TestTraceEnds(t *testing.T) {
 		}
 		return nil
 	}}
-	bot := newWorld().start(t, d, Options{})
+	bot := newWorld().Start(t, d, Options{})
 	for _, text := range []string{"settled", "refused", "failed"} {
 		_, _ = bot.Execute(ctx, "s", Input{Text: text}, nil)
 	}
@@ -168,7 +164,7 @@ func TestMetrics(t *testing.T) {
 		t.AddUsage(orchestrator.Usage{Input: 30, Output: 4, Cost: 0.5, Model: "gpt"})
 		return spend(ctx, t)
 	}}
-	bot := w.start(t, d, Options{})
+	bot := w.Start(t, d, Options{})
 	stop, err := bot.ObserveBacklog()
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +175,7 @@ func TestMetrics(t *testing.T) {
 	wantOp(t, err, "input")
 	ctx, cancel := context.WithCancel(t.Context())
 	d.Begin = func(context.Context, *Turn) error { cancel(); return nil }
-	_, err = w.start(t, d, Options{}).Execute(ctx, "left", Input{}, nil)
+	_, err = w.Start(t, d, Options{}).Execute(ctx, "left", Input{}, nil)
 	wantErr(t, err, context.Canceled)
 
 	got := collectAll(t, reader)
@@ -295,7 +291,7 @@ func TestConventions(t *testing.T) {
 				t.AddUsage(orchestrator.Usage{Provider: "anthropic"})
 				return nil
 			}}
-			execute(t, newWorld().start(t, d, Options{}), Input{Text: "a"})
+			execute(t, newWorld().Start(t, d, Options{}), Input{Text: "a"})
 			var got []string
 			for _, s := range spans.Ended() {
 				if s.InstrumentationScope().Version == "" {
@@ -338,7 +334,7 @@ func TestStoreSpans(t *testing.T) {
 		return nil
 	}}
 	w := newWorld()
-	res := execute(t, w.start(t, d, Options{}), Input{Text: "a"})
+	res := execute(t, w.Start(t, d, Options{}), Input{Text: "a"})
 	runs, seen := 0, make(map[string]trace.ReadOnlySpan)
 	for _, s := range spans.Ended() {
 		seen[s.Name()] = s
@@ -369,91 +365,5 @@ func TestStoreSpans(t *testing.T) {
 	}
 	if text := fmt.Sprint(tracetest.SpanStubsFromReadOnlySpans(spans.Ended())); strings.Contains(text, "secret") {
 		t.Error("the text of an error is in a span")
-	}
-}
-
-// Without a listener, telemetry allocates nothing: providers that discard everything cost as little as no provider.
-func TestTelemetryAllocations(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector allocates")
-	}
-	idle := Def{Name: "idle", Intents: Intents{"nothing": {Run: func(context.Context, *Turn) error { return nil }}}}
-	idle.TraceOf = func(*State) (string, string) { return "another", "session" }
-	turns := func(o Options) func() {
-		bot := newWorld().start(t, idle, o)
-		turn := func() {
-			if _, err := bot.Execute(context.Background(), "s", Input{}, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		// From then on, each turn that settles prunes another one.
-		for range 200 {
-			turn()
-		}
-		return turn
-	}
-	turn := turns(Options{SessionTrace: true})
-	without := testing.AllocsPerRun(200, turns(Options{}))
-	tracers, meters := otel.GetTracerProvider(), otel.GetMeterProvider()
-	defer func() {
-		otel.SetTracerProvider(tracers)
-		otel.SetMeterProvider(meters)
-	}()
-	otel.SetTracerProvider(noop.NewTracerProvider())
-	otel.SetMeterProvider(metricnoop.NewMeterProvider())
-	if with := testing.AllocsPerRun(200, turn); with > without {
-		t.Errorf("%v allocations with providers that discard, %v without any", with, without)
-	}
-}
-
-// A turn that failed is one line, with its op, the type of its error and its run, and without a word of the user. In
-// development, and if the program says so, the text is there too.
-func TestFailedTurnIsLogged(t *testing.T) {
-	d := echo()
-	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
-		return fmt.Errorf("%s: %w", t.Input.Text, &net.OpError{Op: "dial", Err: errors.New("no " + t.Input.Text)})
-	}}
-	ofType := func(err error) string {
-		_, ok := errors.AsType[*net.OpError](err)
-		return fmt.Sprint("mine ", ok)
-	}
-	for _, c := range []struct {
-		level slog.Level
-		logs  func(error) string
-		more  string
-	}{
-		{slog.LevelInfo, nil, ""},
-		{slog.LevelDebug, nil, ` err="secret: dial: no secret"`},
-		{slog.LevelInfo, error.Error, ` err="secret: dial: no secret"`},
-		{slog.LevelInfo, ofType, ` err="mine true"`},
-	} {
-		var log bytes.Buffer
-		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: c.level}))
-		bot := newWorld().start(t, d, Options{Logger: logger, LogError: c.logs})
-		_, err := bot.Execute(t.Context(), "s", Input{Text: "secret"}, nil)
-		e, _ := errors.AsType[*orchestrator.Error](err)
-		want := "level=WARN msg=\"turn failed\" orchestrator=echo session=s turn=0 run=" + e.RunID +
-			" op=intent intent=echo type=*net.OpError" + c.more + "\n"
-		if !strings.HasSuffix(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
-			t.Errorf("got %s, want %s", log.String(), want)
-		}
-	}
-}
-
-// A run that goes on in another process after a crash is one line.
-func TestTakeoverIsLogged(t *testing.T) {
-	var log bytes.Buffer
-	w := newWorld()
-	w.crash(t, steps, Input{Text: "a"})
-	bot := w.start(t, steps(nil), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if _, err := bot.Resume(t.Context(), "s", nil); err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []string{
-		"run taken over from an owner that is gone", "session=s", "run=", "attempt=1", "idle_ms=",
-	} {
-		if n := strings.Count(log.String(), part); n != 1 {
-			t.Errorf("%q is there %d times: %s", part, n, log.String())
-		}
 	}
 }

@@ -14,7 +14,7 @@ func TestStrangersLeaveNoHead(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		for name, d := range map[string]Def{"refused": refusesInput(), "failed": failsTurns()} {
 			d.Name = name
-			bot := w.start(t, d, Options{})
+			bot := w.Start(t, d, Options{})
 			for i := range strangers {
 				session := fmt.Sprint("stranger ", i)
 				if _, err := bot.Execute(t.Context(), session, Input{Text: "hello"}, nil); err == nil {
@@ -23,7 +23,7 @@ func TestStrangersLeaveNoHead(t *testing.T) {
 			}
 			for i := range strangers {
 				k := checkpoint.Key{Orchestrator: name, Session: fmt.Sprint("stranger ", i)}
-				c, err := w.checkpoints.Claim(t.Context(), k, checkpoint.ClaimRequest{Nonce: "look", TTL: time.Hour})
+				c, err := w.Checkpoints.Claim(t.Context(), k, checkpoint.ClaimRequest{Nonce: "look", TTL: time.Hour})
 				if err != nil || c.Born != c.Fence.Epoch {
 					t.Fatalf("%s: claimed %+v, %v: a head was left", name, c, err)
 				}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -47,10 +46,13 @@ r.go:1: syntax error
 func TestLeaveOut(t *testing.T) {
 	args, left := leaveOut(module + "lock  testing " + module + "lock\n" + module + "internal/test/bench testing \n" +
 		module + "internal/test/stores/x testing " + module + "internal/test/testenv \n" + module + "postgres  \n")
-	if want := []string{"-skip", "^Test(Users|ReadmeProgram)$", module + "lock"}; !slices.Equal(args, want) {
-		t.Errorf("got %q, want %q", args, want)
+	if len(args) != 3 || args[0] != "-skip" || !strings.HasSuffix(args[1], "|^Test(Users|ReadmeProgram)$") ||
+		args[2] != module+"lock" {
+		t.Errorf("got %q", args)
 	}
-	for what, want := range map[string]bool{"bench": true, "stores": true, "documents": true, "openai": false} {
+	for what, want := range map[string]bool{
+		"bench": true, "stores": true, "programs in the documents": true, "openai": false,
+	} {
 		if said := strings.Join(left, "\n"); strings.Contains(said, what) != want {
 			t.Errorf("%s, want %t: %s", what, want, said)
 		}

@@ -23,6 +23,11 @@ var slow = []struct{ packages, tests, why string }{
 			"SQLite, make test all",
 	},
 	{
+		tests: `^Test(FatItems|InputLimit|InputWithEscapes|LargestOfBoth|ManySessions|` +
+			`SessionsKeepNoMemory|StreamOfLongTokens|SubscriberHangsInBytes|SuspendedCost|UnreadStream)$`,
+		why: "the largest documents and many sessions of the engine: go test ./orchestrator",
+	},
+	{
 		tests: `^Test(Users|ReadmeProgram)$`,
 		why:   "the programs in the documents, which are compiled: go test ./orchestrator ./mcp ./models/...",
 	},
