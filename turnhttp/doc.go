@@ -121,6 +121,7 @@
 //
 // The detail of a bad-request says which member, header or parameter is wrong, and what is taken.
 //
-// No document holds a text of the request, of the bot, of a store or of an error. There is one exception: the text of
-// an *orchestrator.InputError is for the client. The handler logs nothing.
+// No document holds a text of the request, of the bot, of a store or of an error. There are two exceptions. The text of
+// an *orchestrator.InputError is for the client. A member that is not known is named, if its name is up to 64 letters,
+// digits and some signs. The handler logs nothing.
 package turnhttp

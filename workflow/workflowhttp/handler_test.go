@@ -172,6 +172,8 @@ var named = []handlerCase{
 	{"start in a group", post(runs, `{"input":1,"idempotencyKey":"d","group":"g","debounce":true,"delaySeconds":60}`), 201, "", `"new":true`, nil},
 	{"start with two keys", post(runs, `{"idempotencyKey":"a"}`).with("Idempotency-Key", "b"), 400, "bad-request", "differ", nil},
 	{"start with an empty key", post(runs, `{}`).with("Idempotency-Key", ""), 400, "bad-request", "Idempotency-Key", nil},
+	{"start with an unknown member", post(runs, `{"colour":1}`), 400, "bad-request", "The member colour is not known. The body may have these members: input,", nil},
+	{"list by an unknown parameter", get(runs + "?sort=started"), 400, "bad-request", "The parameter sort is not known. The parameters are status,", nil},
 	{"start a name", post("/v1/workflows/Refund/runs", `{}`), 422, "invalid", "a name is 1 to 48", nil},
 	{"start a long name", post("/v1/workflows/"+ofSize(49)+"/runs", `{}`), 422, "invalid", "a name is 1 to 48", nil},
 	{"start no name", post("/v1/workflows//runs", `{}`), 422, "invalid", "a name is 1 to 48", nil},
