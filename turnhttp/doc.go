@@ -45,7 +45,7 @@
 // A turn runs until Options.TurnTimeout, also without its connection. Its handler returns when the turn has
 // ended, and Shutdown of the bot waits for the turn. A client that was cut off sends the same request with the same
 // key. The repeat waits for the turn in flight, in any process, and gets the whole reply. Another body with a used key
-// is 422.
+// is 422. The key may stand in quotes, as the draft of the IETF has it: abc and "abc" are one key.
 //
 // # A turn for later
 //

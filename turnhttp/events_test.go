@@ -560,3 +560,33 @@ func TestEventsBehindMiddleware(t *testing.T) {
 		}
 	})
 }
+
+// A block that only says when to come back is taken for an event by some readers. So it comes with the first event, and
+// not with a comment.
+func TestRetryComesWithAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		res := do(t, c, sayStream)
+		defer res.Body.Close()
+		time.Sleep(time.Second)
+		quiet := do(t, c, request{method: "GET", path: "/sessions/s/events?after=3"})
+		defer quiet.Body.Close()
+		time.Sleep(time.Second)
+		close(w.hold)
+		for _, body := range []io.Reader{res.Body, quiet.Body} {
+			doc, err := io.ReadAll(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for block := range strings.SplitSeq(string(doc), "\n\n") {
+				if strings.Contains(block, "retry: ") && !strings.Contains(block, "\ndata: ") {
+					t.Errorf("a block is %q", block)
+				}
+			}
+			if n := strings.Count(string(doc), "retry: 1000\n"); n != 1 {
+				t.Errorf("a reader is told %d times when to come back", n)
+			}
+		}
+	})
+}

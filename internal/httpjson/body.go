@@ -201,15 +201,46 @@ func Text(all map[string]json.RawMessage, name string) (string, error) {
 	return s, nil
 }
 
-// Key returns the Idempotency-Key; "" if there is none.
+// Key returns the Idempotency-Key; "" if there is none. A key in quotes, as the draft of the IETF has it, is the key
+// without them.
 func Key(r *http.Request) (string, error) {
 	all := r.Header.Values("Idempotency-Key")
-	switch {
-	case len(all) == 0:
+	if len(all) == 0 {
 		return "", nil
-	case len(all) > 1, ids.Check("key", all[0]) != nil:
+	}
+	key, whole := all[0], true
+	if strings.HasPrefix(key, `"`) {
+		key, whole = unquote(key)
+	}
+	switch {
+	case !whole:
+		return "", ErrBadRequest.Because("A header Idempotency-Key in quotes has to be ASCII text, " +
+			`with \" and \\ for a quote and a backslash, and nothing behind it.`)
+	case len(all) > 1, ids.Check("key", key) != nil:
 		return "", ErrBadRequest.Because("The header Idempotency-Key has to be there once, " +
 			"with 1 to 512 bytes of text.")
 	}
-	return all[0], nil
+	return key, nil
+}
+
+// unquote returns the text of a String of RFC 9651, without parameters.
+func unquote(quoted string) (text string, ok bool) {
+	var b strings.Builder
+	for i := 1; i < len(quoted); i++ {
+		c := quoted[i]
+		switch {
+		case c == '"':
+			return b.String(), i == len(quoted)-1
+		case c < ' ' || c > '~':
+			return "", false
+		case c == '\\':
+			i++
+			if i == len(quoted) || quoted[i] != '"' && quoted[i] != '\\' {
+				return "", false
+			}
+			c = quoted[i]
+		}
+		b.WriteByte(c)
+	}
+	return "", false
 }

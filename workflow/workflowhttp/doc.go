@@ -33,8 +33,9 @@
 // # Start
 //
 // The body is {"input": …}. It may also have version, idempotencyKey, retentionDays, delaySeconds, group and debounce,
-// as [workflow.StartOptions] has them. The header Idempotency-Key is another place for the key. A new run is 201. If
-// the key is known, the answer is 200 with the run that has the key. With another input it is 409.
+// as [workflow.StartOptions] has them. The header Idempotency-Key is another place for the key, where it may stand in
+// quotes: abc and "abc" are one key there. A new run is 201. If the key is known, the answer is 200 with the run that
+// has the key. With another input it is 409.
 //
 // # List
 //

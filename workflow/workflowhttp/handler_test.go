@@ -168,6 +168,10 @@ var faults = map[string]func() error{
 var named = []handlerCase{
 	{"start again", post(runs, `{"input":{"order":"A-1042","cents":1e2},"idempotencyKey":"A-1042"}`), 200, "", `"id":"r"`, nil},
 	{"start again by header", post(runs, `{"input":{"cents":100,"order":"A-1042"}}`).with("Idempotency-Key", "A-1042"), 200, "", `"id":"r"`, nil},
+	{"start again by a quoted header", post(runs, `{"input":{"cents":100,"order":"A-1042"}}`).with("Idempotency-Key", `"A-1042"`), 200, "", `"id":"r"`, nil},
+	{"start with half a quoted header", post(runs, `{}`).with("Idempotency-Key", `"A-1042`), 400, "bad-request", "in quotes", nil},
+	{"signal with a quoted key", post(ofR+"/signals/other", `{}`).with("Idempotency-Key", `"k"`), 202, "", `"receipt":"kept","signal":"k"`, nil},
+	{"publish again by a quoted id", post("/v1/topics/user.deleted/messages", `1`).with("Idempotency-Key", `"m"`), 200, "", `"new":false`, nil},
 	{"start with all", post(runs, `{"input":null,"version":3,"idempotencyKey":"k","retentionDays":9,"delaySeconds":1.5}`).with("Idempotency-Key", "k"), 201, "", `"version":3`, nil},
 	{"start in a group", post(runs, `{"input":1,"idempotencyKey":"d","group":"g","debounce":true,"delaySeconds":60}`), 201, "", `"new":true`, nil},
 	{"start with two keys", post(runs, `{"idempotencyKey":"a"}`).with("Idempotency-Key", "b"), 400, "bad-request", "differ", nil},
