@@ -71,7 +71,7 @@
 //
 // # Errors
 //
-// Every error is application/problem+json. Its type is "/problems/" and one of these:
+// Every error is application/problem+json. Its type is "/problems/", or Options.ProblemBase, and one of these:
 //
 //	bad-request   400  no JSON, a member or a parameter that is not known or has the wrong type
 //	unauthorized  401  Options.Authorize returned an error
