@@ -104,12 +104,12 @@ type Timeouts struct {
 // OpenTelemetry before.
 //
 // At the end it lingers for Timeouts.Linger. Then it shuts the gate, and ends watches, drains and background functions.
-// Turns may go on for Timeouts.Grace. Then they are handed off, and another process takes them up. Requests that go on after that, such as readers of
-// events, are cut off: their contexts end after a second, with the cause orchestrator.ErrShuttingDown, and their
-// connections five seconds later. Run waits for background functions as long, and at least five seconds. Last, Run
-// calls Close. In all, the end takes Timeouts.Grace and a second or two, if
-// the functions of the bots and the handlers heed their contexts. If not, it takes as long as Shutdown of an
-// Orchestrator says, and eleven seconds. Timeouts.Linger comes before all that.
+// Turns may go on for Timeouts.Grace. Then they are handed off, and another process takes them up. Requests that go on
+// after that, such as readers of events, are cut off: their contexts end after a second, with the cause
+// orchestrator.ErrShuttingDown, and their connections five seconds later. Run waits for background functions as long,
+// and at least five seconds. Last, Run calls Close. In all, the end takes Timeouts.Linger, Timeouts.Grace, and a second
+// or two, if the functions of the bots and the handlers heed their contexts. If not, it takes Timeouts.Linger, as long
+// as Shutdown of an Orchestrator says, and eleven seconds.
 //
 // If preparing, listening, accepting connections or a background function fails, the service ends in the same way, and
 // Run returns the error, joined with those of the end. If the drain fails, Run logs it and serves: the watch tries
