@@ -141,7 +141,7 @@ func (f *fleet) roll(where string, most int64) (sent int64, failed map[string]in
 		clients.Go(func() {
 			c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 			for ctx.Err() == nil {
-				why := "not done"
+				var why string
 				resp, err := c.Post(where, "application/json", strings.NewReader("{}"))
 				if err == nil {
 					body, _ := io.ReadAll(resp.Body)

@@ -25,7 +25,7 @@ func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handle
 		Document: openAPI,
 	}.Open()
 	if err != nil {
-		panic("turnhttp: Options: " + err.Error())
+		panic("turnhttp: " + err.Error())
 	}
 	s := &server[S]{Options: o.orDefaults(), bot: bot, desk: o.Desk(bot), site: site}
 	s.routes = s.table()

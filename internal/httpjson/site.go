@@ -32,7 +32,7 @@ func (s Site) Open() (*Site, error) {
 	var schemes map[string]struct{ In, Name string }
 	doc, err := json.Marshal(s.Security)
 	if err != nil || json.Unmarshal(doc, &schemes) != nil {
-		return nil, errors.New("Security has what is no security scheme of OpenAPI")
+		return nil, errors.New("option Security has what is no security scheme of OpenAPI")
 	}
 	for _, name := range slices.Sorted(maps.Keys(schemes)) {
 		if schemes[name].In == "header" && !slices.Contains(headers, schemes[name].Name) {
@@ -46,18 +46,18 @@ func (s Site) Open() (*Site, error) {
 		case origin == "*":
 			s.anyone = true
 		case err != nil || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host):
-			return nil, fmt.Errorf("Origins has %q: an origin is like https://app.example.com", origin)
+			return nil, fmt.Errorf("option Origins has %q: an origin is like https://app.example.com", origin)
 		}
 	}
 	if s.anyone && s.Credentials {
-		return nil, errors.New("Origins has * with Credentials: any page could act as its reader")
+		return nil, errors.New("option Origins has * with Credentials: any page could act as its reader")
 	}
 	u, err := url.Parse(s.ProblemBase)
 	switch ends := strings.HasSuffix(s.ProblemBase, "/") || strings.HasSuffix(s.ProblemBase, "#"); {
 	case s.ProblemBase == "":
 		s.ProblemBase = Problems
 	case err != nil, u.Host == "", !ends:
-		return nil, errors.New("ProblemBase has to be an absolute URL that ends in / or #")
+		return nil, errors.New("option ProblemBase has to be an absolute URL that ends in / or #")
 	}
 	return &s, s.complete()
 }

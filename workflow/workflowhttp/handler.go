@@ -19,7 +19,7 @@ func New(f workflow.Front, o *Options) http.Handler {
 		Document: openAPI,
 	}.Open()
 	if err != nil {
-		panic("workflowhttp: Options: " + err.Error())
+		panic("workflowhttp: " + err.Error())
 	}
 	s.site = site
 	s.routes = s.table()
