@@ -48,7 +48,7 @@ FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest t
 	$(addprefix ./internal/test/stores/,checkpoint snapshot) \
 	$(addprefix ./examples/,refundbot refundbot/bot internal/tutorial)
 
-.PHONY: help demo quick test settings setup race shuffle soak fuzz mutants cross versions bench bench-once lint vulns generate tidy-check vet db-up
+.PHONY: help demo quick test settings setup race clients shuffle soak fuzz mutants cross versions bench bench-once lint vulns generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ settings: setup ## run the suites of each store in its other settings: poolers, 
 race: setup ## run under the race detector what has goroutines, once for each line of it
 	@packages=$$(go list $(PACKAGES) | grep -vE '$(SINGLE)'); $(RUN) -memory -- \
 		go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages
+
+clients: setup ## run the tests with programs that others wrote: a proxy
+	@HOLDFAST_TEST_CLIENTS=1 go test -vet=off -count 1 -timeout 30m -run '^TestRollingNginx$$' ./serve
 
 shuffle: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)

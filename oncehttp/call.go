@@ -65,7 +65,9 @@ func (c *call) ask() (record, error) {
 	if err != nil {
 		return record{}, c.unrecorded(err)
 	}
-	reply := Reply{res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get("Content-Encoding"), body}
+	reply := Reply{
+		res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get("Content-Encoding"), shown(res.Header), body,
+	}
 	if keep := c.recorder.options.Keep; keep != nil && !keep(reply) {
 		return record{}, errPassed
 	}

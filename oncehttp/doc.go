@@ -30,8 +30,11 @@
 // # What is recorded
 //
 // Recorded are replies of a status from 200 to 299 that were read to their end: the status, the body, Content-Type and
-// Content-Encoding. No other header is recorded, and nothing of the request. [Options.Keep] may leave out replies that
-// are of no use. A reply that is larger than a ledger takes is passed on and not recorded, which is logged.
+// Content-Encoding. So are the headers that SDKs show: Request-Id, X-Request-Id, X-Amzn-Requestid, Apim-Request-Id,
+// Retry-After, Retry-After-Ms, Openai-Processing-Ms, and those that begin with X-Ratelimit- or Anthropic-Ratelimit-. Of
+// these there are at most 32, with values of up to 256 bytes, and they come again as they were then. No other header is
+// recorded, and nothing of the request: no cookie, no key. [Options.Keep] may leave out replies that are of no use. A
+// reply that is larger than a ledger takes is passed on and not recorded, which is logged.
 //
 // A stream is passed on as it comes. Its end is passed on when it is recorded. A recorded stream comes at once. A
 // stream that is closed before its end is not recorded. Because SDKs close a stream after its last event, Close waits a

@@ -34,6 +34,9 @@ type Reply struct {
 	// Type and Encoding are the headers Content-Type and Content-Encoding.
 	Type, Encoding string
 
+	// Header has what else is recorded of the headers: see the package comment. It must not be changed.
+	Header http.Header
+
 	// Body is the whole body. It must not be changed.
 	Body []byte
 }

@@ -27,6 +27,28 @@ const (
 // errWork says that background functions ignore the end of their context.
 var errWork = errors.New("serve: background functions have not ended")
 
+// lingerInCluster is the default of Timeouts.Linger where others send requests.
+const lingerInCluster = 3 * time.Second
+
+// lingerAt returns the default of Timeouts.Linger for the address of a listener.
+func lingerAt(addr net.Addr) time.Duration {
+	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		return lingerInCluster
+	}
+	return 0
+}
+
+// linger serves on while /readyz says that it is not ready. A service that has not come to serve does not linger.
+func (l *life) linger(ctx context.Context) {
+	if l.Timeouts.Linger <= 0 || !l.gate.open.Load() {
+		return
+	}
+	l.gate.lingers.Store(true)
+	l.Logger.InfoContext(ctx, "not ready: serving on until requests go elsewhere",
+		"linger_ms", l.Timeouts.Linger.Milliseconds())
+	sleep(context.WithoutCancel(ctx), l.Timeouts.Linger)
+}
+
 // end ends what the life has begun, except for Close.
 func (l *life) end(ctx context.Context) {
 	l.gate.open.Store(false)

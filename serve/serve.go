@@ -84,6 +84,12 @@ type Timeouts struct {
 	// goes on. That is safe: a request for a session that is not drained yet finishes its run first.
 	Drain time.Duration
 
+	// Linger is how long the service goes on as before when it is told to end, while /readyz is 503 already. So what
+	// stands in front of it sends the next requests elsewhere before the gate is shut. 0 means 3s if the service
+	// listens on a TCP address that is not loopback, and no time otherwise: then nothing else sends requests. Grace
+	// begins after it.
+	Linger time.Duration
+
 	// Grace is how long turns may go on at the end, before they are handed off, and background functions. 0 means 20s.
 	// The end may take longer: see Run.
 	Grace time.Duration
@@ -97,13 +103,13 @@ type Timeouts struct {
 // them, it observes the backlog of each bot: see ObserveBacklog of an Orchestrator. So set the meter provider of
 // OpenTelemetry before.
 //
-// At the end it shuts the gate, and ends watches, drains and background functions. Turns may go on for Timeouts.Grace.
-// Then they are handed off, and another process takes them up. Requests that go on after that, such as readers of
-// events, are cut off: their contexts end after a second, with the cause orchestrator.ErrShuttingDown, and their
-// connections five seconds later. Run waits for background functions as long, and at least five seconds. Last, Run
-// calls Close. In all, the end takes Timeouts.Grace and a second or two, if
-// the functions of the bots and the handlers heed their contexts. If not, it takes as long as Shutdown of an
-// Orchestrator says, and eleven seconds.
+// At the end it lingers for Timeouts.Linger. Then it shuts the gate, and ends watches, drains and background functions.
+// Turns may go on for Timeouts.Grace. Then they are handed off, and another process takes them up. Requests that go on
+// after that, such as readers of events, are cut off: their contexts end after a second, with the cause
+// orchestrator.ErrShuttingDown, and their connections five seconds later. Run waits for background functions as long,
+// and at least five seconds. Last, Run calls Close. In all, the end takes Timeouts.Linger, Timeouts.Grace, and a second
+// or two, if the functions of the bots and the handlers heed their contexts. If not, it takes Timeouts.Linger, as long
+// as Shutdown of an Orchestrator says, and eleven seconds.
 //
 // If preparing, listening, accepting connections or a background function fails, the service ends in the same way, and
 // Run returns the error, joined with those of the end. If the drain fails, Run logs it and serves: the watch tries
@@ -161,9 +167,11 @@ func (l *life) run(ctx context.Context, stop func()) error {
 	if err != nil {
 		return errors.Join(err, l.close())
 	}
-	// alive ends at the end of the life.
-	alive, end := context.WithCancelCause(ctx)
+	l.Timeouts.Linger = cmp.Or(l.Timeouts.Linger, lingerAt(listener.Addr()))
+	// alive ends at the end of the life: when a service that boots is told to end, and otherwise after the linger.
+	alive, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
+	booted := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	fail := func(err error) {
 		l.note(err)
 		end(err)
@@ -176,10 +184,17 @@ func (l *life) run(ctx context.Context, stop func()) error {
 	if err := l.boot(alive, listener.Addr(), fail); err != nil {
 		fail(err)
 	}
-	<-alive.Done()
+	if booted() {
+		select {
+		case <-ctx.Done():
+		case <-alive.Done():
+		}
+	}
 	if ctx.Err() != nil {
 		stop()
 	}
+	l.linger(ctx)
+	end(context.Cause(ctx))
 	l.end(ctx)
 	l.unobserve()
 	l.note(l.close())

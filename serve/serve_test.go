@@ -25,7 +25,15 @@ import (
 	"github.com/holdfast-go/holdfast/serve"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if addr := os.Getenv("SERVE_TEST_ADDR"); addr != "" {
+		if err := serveProcess(addr); err != nil {
+			panic(err)
+		}
+		return
+	}
+	leaktest.Main(m)
+}
 
 // A fakeBot is a Bot whose sessions take a while to recover.
 type fakeBot struct {
@@ -110,8 +118,12 @@ var errOver = errors.New("the test is over")
 func try(t *testing.T, s serve.Service) *trial {
 	t.Helper()
 	r := &trial{t: t, pipe: bubble.NewPipe(), done: make(chan error, 1), story: new(story)}
-	if s.Listener == nil {
+	switch at := s.Listener.(type) {
+	case nil:
 		s.Listener = r.pipe
+	case listensAt:
+		at.Listener = r.pipe
+		s.Listener = at
 	}
 	for _, b := range s.Bots {
 		b.(interface{ in(s *story) }).in(r.story)
@@ -131,6 +143,14 @@ func try(t *testing.T, s serve.Service) *trial {
 	synctest.Wait()
 	return r
 }
+
+// A listensAt is the pipe of a trial under another address.
+type listensAt struct {
+	net.Listener
+	addr net.Addr
+}
+
+func (l listensAt) Addr() net.Addr { return l.addr }
 
 // notOpen is what the gate says while it is shut.
 const notOpen = `{"type":"/problems/unavailable","title":"The service is not available now.","status":503,` +
@@ -614,4 +634,67 @@ func TestWithoutHandler(t *testing.T) {
 		}
 	}()
 	_ = serve.Run(t.Context(), serve.Service{})
+}
+
+// A service that is told to end serves on for a while, and says that it is not ready: what stands in front of it sends
+// the next requests elsewhere. Background functions go on until then. On loopback nothing stands in front.
+func TestLinger(t *testing.T) {
+	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 8080} }
+	for _, c := range []struct {
+		addr   net.Addr
+		linger time.Duration
+		want   time.Duration
+	}{
+		{tcp("::"), 0, 3 * time.Second},
+		{tcp("10.0.0.7"), 0, 3 * time.Second},
+		{tcp("127.0.0.1"), 0, 0},
+		{tcp("::1"), 0, 0},
+		{&net.UnixAddr{Name: "s", Net: "unix"}, 0, 0},
+		{tcp("127.0.0.1"), 5 * time.Second, 5 * time.Second},
+		{tcp("::"), -1, 0},
+	} {
+		inBubble(t, func(t *testing.T) {
+			var ended time.Duration
+			began := time.Now()
+			r := try(t, serve.Service{
+				Handler: teapot, Listener: listensAt{addr: c.addr}, Timeouts: serve.Timeouts{Linger: c.linger},
+				Background: []func(context.Context) error{func(ctx context.Context) error {
+					<-ctx.Done()
+					ended = time.Since(began)
+					return ctx.Err()
+				}},
+			})
+			r.wantOpen()
+			r.end(errOver)
+			if c.want > 0 {
+				time.Sleep(c.want - time.Millisecond)
+				synctest.Wait()
+				r.wantGet("/healthz", http.StatusOK)
+				r.wantGet("/readyz", http.StatusServiceUnavailable)
+				resp, err := r.pipe.Client().Get("http://service/hello")
+				if err != nil || resp.StatusCode != http.StatusTeapot || !resp.Close {
+					t.Errorf("a request meanwhile is %v, %v", resp, err)
+				} else {
+					resp.Body.Close()
+				}
+			}
+			if err := <-r.done; err != nil || ended != c.want {
+				t.Errorf("%v, Linger %v: it lingers for %v: %v", c.addr, c.linger, ended, err)
+			}
+		})
+	}
+}
+
+// A service that has not come to serve does not linger.
+func TestNoLingerAtBoot(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		wait := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		began := time.Now()
+		r := try(t, serve.Service{
+			Handler: teapot, Prepare: wait, Listener: listensAt{addr: &net.TCPAddr{IP: net.IPv4zero}},
+		})
+		if err := r.stop(); err != nil || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
 }

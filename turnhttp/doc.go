@@ -45,7 +45,7 @@
 // A turn runs until Options.TurnTimeout, also without its connection. Its handler returns when the turn has
 // ended, and Shutdown of the bot waits for the turn. A client that was cut off sends the same request with the same
 // key. The repeat waits for the turn in flight, in any process, and gets the whole reply. Another body with a used key
-// is 422.
+// is 422. The key may stand in quotes, as the draft of the IETF has it: abc and "abc" are one key.
 //
 // # A turn for later
 //
@@ -63,6 +63,9 @@
 // page that was loaded again. If the bot has an Options.Stream, the id of each event is the number of Follow. A reader
 // that comes back with Last-Event-ID gets each later event once, from any process. It gets 204 if nothing more comes,
 // and 410 if the events are no longer kept. Without an Options.Stream the events have no ids, and GET events is 404.
+//
+// With ?wait=1, GET events has no 204: a reader of a session without a turn waits for the next one. So an EventSource
+// stays. It comes back by itself after each turn. A reader that waits asks the stream store every two seconds.
 //
 // Once the stream of a session was forgotten, its numbers begin anew: an hour after the last event, or as the stream
 // store is told. Then a reader with an old number misses the first events of the next turn. It finds the turn at
@@ -98,10 +101,16 @@
 //	turn := bot.Stream(ctx, session, input, nil)
 //	err := uichat.Write(w, r, turnhttp.ShowTurn(session, turn, reply))
 //
+// # Pages of other origins
+//
+// With Options.Origins, pages of these origins may call the routes, and read each answer, its Retry-After and its
+// Location too. OPTIONS is answered then, and Authorize is not asked for it. The 503 of a gate of package serve says
+// nothing of origins: to such a page it is a network error.
+//
 // # Errors
 //
-// Every error is application/problem+json, in an event too. Its type is "/problems/" and the Type of
-// orchestrator.Public, or one of these:
+// Every error is application/problem+json, in an event too. Its type is "/problems/", or Options.ProblemBase, and the
+// Type of orchestrator.Public, or one of these:
 //
 //	bad-request       400  no JSON, a member that is missing or not known, a bad id or number
 //	key-missing       400  POST turns without Idempotency-Key
@@ -121,6 +130,7 @@
 //
 // The detail of a bad-request says which member, header or parameter is wrong, and what is taken.
 //
-// No document holds a text of the request, of the bot, of a store or of an error. There is one exception: the text of
-// an *orchestrator.InputError is for the client. The handler logs nothing.
+// No document holds a text of the request, of the bot, of a store or of an error. There are two exceptions. The text of
+// an *orchestrator.InputError is for the client. A member that is not known is named, if its name is up to 64 letters,
+// digits and some signs. The handler logs nothing.
 package turnhttp

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/foreign"
 	"github.com/holdfast-go/holdfast/internal/front"
@@ -19,36 +20,96 @@ func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, to target)
 	if err != nil {
 		return err
 	}
+	waits, err := waitsForTurn(r)
+	if err != nil {
+		return err
+	}
 	defer s.readers.Add(-1)
 	if s.readers.Add(1) > int64(s.MaxReaders) {
 		return errReaders
 	}
 	if r.Method == http.MethodHead {
-		return s.headEvents(w, r, to.session, after)
+		return s.headEvents(w, r, to.session, after, waits)
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.bot.Serving(), func() { cancel(orchestrator.ErrShuttingDown) })()
 	p := &page{out: front.NewSender(w, func() { cancel(nil) })}
 	defer p.out.Close()
-	s.bot.Follow(ctx, to.session, after)(p.send)
+	for again := true; again; {
+		s.bot.Follow(ctx, to.session, after)(p.send)
+		if again = waits && p.err == nil && p.last.Kind == ""; again {
+			p.out.Begin()
+			after, p.err = s.awaitTurn(ctx, to.session, after)
+			again = p.err == nil
+		}
+	}
 	return s.endPage(ctx, w, r, to.session, p)
 }
 
 // headEvents answers HEAD as getEvents answers GET, with the status and the headers. It waits for the first event as
 // long as GET waits with the status.
-func (s *server[S]) headEvents(w http.ResponseWriter, r *http.Request, session string, after int64) error {
+func (s *server[S]) headEvents(
+	w http.ResponseWriter, r *http.Request, session string, after int64, waits bool,
+) error {
 	ctx, cancel := context.WithTimeout(r.Context(), front.SettleFirst)
 	defer cancel()
 	for _, err := range s.bot.Follow(ctx, session, after) {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		front.Streaming(w.Header())
-		w.WriteHeader(http.StatusOK)
-		return nil
+		waits = true
+		break
 	}
-	return front.Empty(w)
+	if !waits {
+		return front.Empty(w)
+	}
+	front.Streaming(w.Header())
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// waitsForTurn reports whether a reader waits for the next turn of a session that has none in flight.
+func waitsForTurn(r *http.Request) (bool, error) {
+	switch r.URL.Query().Get("wait") {
+	case "1":
+		return true, nil
+	case "", "0":
+		return false, nil
+	}
+	return false, errBadRequest.Because("The parameter wait is 0 or 1.")
+}
+
+// How often a reader that waits asks the stream store: soon at first, and then less and less often.
+const (
+	waitFirst = 100 * time.Millisecond
+	waitMost  = 2 * time.Second
+)
+
+// awaitTurn waits until there are events after a number. It returns the number to go on from, which is smaller if the
+// stream was forgotten meanwhile: then its numbers begin anew.
+func (s *server[S]) awaitTurn(ctx context.Context, session string, after int64) (int64, error) {
+	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
+		number, more, err := s.bot.LastShown(ctx, session)
+		switch {
+		case ctx.Err() != nil:
+			return after, context.Cause(ctx)
+		case err != nil:
+			return after, err
+		case number < after, number == 0:
+			after = 0
+		}
+		if more || number > after {
+			return after, nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return after, context.Cause(ctx)
+		}
+	}
 }
 
 // A page is a reader of GET events. Thousands may wait: what follows after the last event is no part of getEvents, so
@@ -121,7 +182,7 @@ func (s *server[S]) tell(r *http.Request, out *front.Sender, err error) {
 	if Status(err) >= http.StatusInternalServerError {
 		s.report(r.Context(), r, err)
 	}
-	out.Event(0, "problem", httpjson.Marshal(front.Of(err)))
+	out.Event(0, "problem", httpjson.Marshal(s.problem(err)))
 }
 
 // conclude sends how the turn has ended whose last event was last. If that is not known, it sends nothing: the reader
@@ -139,7 +200,7 @@ func (s *server[S]) conclude(
 		}
 		out.Event(0, "reply", httpjson.Marshal(doc))
 	case last.Kind == orchestrator.TurnSuspended, last.Kind == orchestrator.TurnFailed:
-		out.Event(0, "problem", httpjson.Marshal(front.Of(err)))
+		out.Event(0, "problem", httpjson.Marshal(s.problem(err)))
 	}
 }
 

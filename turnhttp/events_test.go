@@ -560,3 +560,115 @@ func TestEventsBehindMiddleware(t *testing.T) {
 		}
 	})
 }
+
+// A block that only says when to come back is taken for an event by some readers. So it comes with the first event, and
+// not with a comment.
+func TestRetryComesWithAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		res := do(t, c, sayStream)
+		defer res.Body.Close()
+		time.Sleep(time.Second)
+		quiet := do(t, c, request{method: "GET", path: "/sessions/s/events?after=3"})
+		defer quiet.Body.Close()
+		time.Sleep(time.Second)
+		close(w.hold)
+		for _, body := range []io.Reader{res.Body, quiet.Body} {
+			doc, err := io.ReadAll(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for block := range strings.SplitSeq(string(doc), "\n\n") {
+				if strings.Contains(block, "retry: ") && !strings.Contains(block, "\ndata: ") {
+					t.Errorf("a block is %q", block)
+				}
+			}
+			if n := strings.Count(string(doc), "retry: 1000\n"); n != 1 {
+				t.Errorf("a reader is told %d times when to come back", n)
+			}
+		}
+	})
+}
+
+// A reader that waits keeps its connection while no turn is in flight, and sees the next one from its first event on.
+// It does so in another process too, without a last event, and after the stream was forgotten.
+func TestEventsWait(t *testing.T) {
+	for _, before := range []string{"nothing", "a turn", "a turn that is forgotten"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			here := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+			there := served(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+			wait := request{method: "GET", path: "/sessions/s/events?wait=1"}
+			if before != "nothing" {
+				q := says("say a")
+				q.key = "before"
+				if status, doc := all(t, here, q); status != 200 {
+					t.Fatalf("%d %s", status, doc)
+				}
+				time.Sleep(time.Second)
+				wait.header = map[string]string{"Last-Event-ID": "6"}
+			}
+			began := time.Now()
+			res := do(t, there, wait)
+			defer res.Body.Close()
+			if took := time.Since(began); res.StatusCode != 200 || took > time.Second {
+				t.Fatalf("%s: %d after %v", before, res.StatusCode, took)
+			}
+			head := wait
+			head.method = "HEAD"
+			if status, _ := all(t, there, head); status != 200 {
+				t.Errorf("%s: HEAD is %d", before, status)
+			}
+			saw := make(chan shown)
+			go func() { saw <- read(t, res.Body, nil) }()
+			time.Sleep(time.Hour)
+			if before == "a turn that is forgotten" {
+				if err := w.events.Delete(t.Context(), stream.Key{Orchestrator: "bot", Session: "s"}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+			}
+			close(w.hold)
+			q := sayStream
+			q.header = nil
+			if status, doc := all(t, here, q); status != 200 {
+				t.Errorf("%d %s", status, doc)
+			}
+			if s := <-saw; !s.whole() {
+				t.Errorf("%s: the reader saw %q", before, s.kinds)
+			}
+		})
+	}
+}
+
+// Readers that wait end with the process, and count as readers. Another value of wait is refused.
+func TestEventsWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		o := w.options()
+		o.MaxReaders = 1
+		bot := w.bot(t, w.definition(), nil)
+		c := served(t, turnhttp.Handler(bot, o))
+		for value, want := range map[string]int{"0": 204, "": 204, "2": 400, "true": 400} {
+			q := request{method: "GET", path: "/sessions/s/events?wait=" + value}
+			if status, _ := all(t, c, q); status != want {
+				t.Errorf("wait=%s is %d, want %d", value, status, want)
+			}
+		}
+		wait := request{method: "GET", path: "/sessions/s/events?wait=1"}
+		res := do(t, c, wait)
+		defer res.Body.Close()
+		if status, _ := all(t, c, wait); status != 503 {
+			t.Errorf("a reader more is %d", status)
+		}
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		if err := bot.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if s := read(t, res.Body, nil); len(s.kinds) > 0 || time.Since(began) > time.Second {
+			t.Errorf("the reader stayed %v, and saw %q", time.Since(began), s.kinds)
+		}
+	})
+}

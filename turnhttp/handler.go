@@ -9,17 +9,25 @@ import (
 
 	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/internal/foreign"
+	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// Handler serves the sessions of a bot: see the package comment. It panics if Authorize or Reply is nil, or if there
-// are Questions without Inbox and Answer. The Inbox and the Ledger have to be the ones that the bot's other processes
-// use.
+// Handler serves the sessions of a bot: see the package comment. It panics if Authorize or Reply is nil, if there are
+// Questions without Inbox and Answer, or if Origins, ProblemBase or Security cannot be meant so. The Inbox and the
+// Ledger have to be the ones that the bot's other processes use.
 func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handler {
 	o.check()
-	s := &server[S]{Options: o.orDefaults(), bot: bot, desk: o.Desk(bot)}
+	site, err := httpjson.Site{
+		Origins: o.Origins, Credentials: o.Credentials, ProblemBase: o.ProblemBase, Security: o.Security,
+		Document: openAPI,
+	}.Open()
+	if err != nil {
+		panic("turnhttp: " + err.Error())
+	}
+	s := &server[S]{Options: o.orDefaults(), bot: bot, desk: o.Desk(bot), site: site}
 	s.routes = s.table()
 	return s
 }
@@ -29,6 +37,7 @@ type server[S any] struct {
 	bot    *orchestrator.Orchestrator[S]
 	desk   *approval.Desk[S] // nil without questions
 	routes []route
+	site   *httpjson.Site
 
 	// readers counts the readers of GET events.
 	readers atomic.Int64
@@ -73,13 +82,17 @@ func (s *server[S]) table() []route {
 		{httpjson.On("POST", "sessions/*/questions/*"), ActionAnswer, s.postAnswer},
 		{httpjson.On("GET", "sessions/*/effects"), ActionRead, s.getEffects},
 		{httpjson.On("POST", "sessions/*/effects/*"), ActionResolve, s.postEffect},
-		{httpjson.On("GET", "openapi.json"), "", getOpenAPI},
+		{httpjson.On("GET", "openapi.json"), "", s.getOpenAPI},
 	}
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.site.Admit(w.Header(), r)
 	at, to, err := s.find(w, r)
+	if s.site.Preflight(w, r, err) {
+		return
+	}
 	if err == nil { // find is over: a reader that waits keeps its stack
 		err = at(w, r, to)
 	}
@@ -96,8 +109,12 @@ func (s *server[S]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	httpjson.HurryBody(w, r)
 	httpjson.AllowWrite(w)
-	Problem(w, r, err)
+	p := front.Public(err)
+	httpjson.WriteProblem(w, p.Status, p.RetryAfter, s.problem(err))
 }
+
+// problem returns the document of an error.
+func (s *server[S]) problem(err error) front.Problem { return front.Of(err).Below(s.site.ProblemBase) }
 
 // find returns the route of a request, and what it is about, if the client may do so.
 func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (_ serving, to target, _ error) {
@@ -158,9 +175,7 @@ func reply(w http.ResponseWriter, doc any) error { return httpjson.Reply(w, http
 //go:embed openapi.json
 var openAPI []byte
 
-func getOpenAPI(w http.ResponseWriter, _ *http.Request, _ target) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(openAPI)
+func (s *server[S]) getOpenAPI(w http.ResponseWriter, _ *http.Request, _ target) error {
+	s.site.ServeDocument(w)
 	return nil
 }

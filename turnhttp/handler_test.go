@@ -567,13 +567,14 @@ func anyBody(name string, q request) []handlerCase {
 		q.header = map[string]string{"Content-Type": "text/hunter2"}
 	}), 415, "content-type", ""}}
 	says := map[string]string{
-		"no JSON": "no JSON", "an array": "may have these members: " + membersOf[name], "an unknown member": "not known. It may have these members: " + membersOf[name],
-		"more behind it": "more behind", "half a value behind it": "more behind", "white space only": "empty", "U+0000": "U+0000",
+		"no JSON": "no JSON", "an array": "may have these members: " + membersOf[name], "an unknown member": "The member colour is not known. The body may have these members: " + membersOf[name],
+		"an unknown member of any name": "A member is not known. The body may",
+		"more behind it":                "more behind", "half a value behind it": "more behind", "white space only": "empty", "U+0000": "U+0000",
 	}
 	all[0].says = "application/json"
 	for what, doc := range map[string]string{
 		"no JSON": `{"hunter2`, "an array": `["hunter2"]`, "null": `null`, "text": `"hunter2"`,
-		"an unknown member": `{"hunter2":1}`, "more behind it": q.body + `{"hunter2":1}`, "half a value behind it": q.body + `hunter2`, "no UTF-8": "{\"message\":\"\xff\"}", "U+0000": `{"message":"\u0000"}`,
+		"an unknown member": `{"colour":"hunter2"}`, "an unknown member of any name": `{"hunter2 pays":1}`, "more behind it": q.body + `{"hunter2":1}`, "half a value behind it": q.body + `hunter2`, "no UTF-8": "{\"message\":\"\xff\"}", "U+0000": `{"message":"\u0000"}`,
 		"half a surrogate": `{"message":"\ud800"}`, "great depth": strings.Repeat("[", 20_000),
 		"white space only": " ",
 	} {

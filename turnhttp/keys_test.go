@@ -65,3 +65,38 @@ func TestKeys(t *testing.T) {
 		}
 	}
 }
+
+// A key may stand in quotes, as the IETF draft has it. It is the key without them.
+func TestQuotedKeys(t *testing.T) {
+	for header, key := range map[string]string{
+		`abc`: "abc", `"abc"`: "abc", `"a\"b\\c"`: `a"b\c`, `"a b"`: "a b", `ab"c`: `ab"c`, `ü`: "ü", `'abc'`: `'abc'`,
+		`a,b`: "a,b", `"a,b"`: "a,b",
+		`"`: "", `""`: "", `"abc`: "", `"a"b"`: "", `"abc";a=1`: "", `"a","b"`: "", `"a\b"`: "", `"a\`: "", `"a\"`: "",
+		`"ü"`: "", "\"a\tb\"": "", `"turnhttp/answer/0123"`: "",
+	} {
+		w := newWorld()
+		h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
+		q := says("say hi")
+		q.key = header
+		res := q.to(t.Context(), h)
+		if key == "" {
+			if res.Code != 400 || typeOf(res.Body.Bytes()) != "bad-request" {
+				t.Errorf("%s: %d %s", header, res.Code, res.Body)
+			}
+			w.wantNothing(t)
+			continue
+		}
+		if got := decode[turnOf](t, res.Body.Bytes()); res.Code != 200 || got.Request != key {
+			t.Errorf("%s: %d, request %s, want %s", header, res.Code, got.Request, key)
+		}
+	}
+	w := newWorld()
+	h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
+	for i, header := range []string{`k`, `"k"`} {
+		q := says("say hi")
+		q.key = header
+		if got := decode[turnOf](t, q.to(t.Context(), h).Body.Bytes()); got.Replayed != (i == 1) {
+			t.Errorf("%s: replayed %t", header, got.Replayed)
+		}
+	}
+}

@@ -53,7 +53,7 @@ func (s *server[S]) getTurn(w http.ResponseWriter, r *http.Request, to target) e
 			return err
 		}
 	case orchestrator.InputFailed:
-		failed := front.Doc(p.Problem)
+		failed := front.Doc(p.Problem).Below(s.site.ProblemBase)
 		doc.Problem = &failed
 	}
 	return reply(w, doc)

@@ -2,6 +2,7 @@ package turnhttp_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,23 +43,26 @@ func openAPIOf(t *testing.T, change func([]byte) []byte) *openapitest.Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Stream = func(body []byte) error { return validEvents(d, body) }
+	d.Stream = func(schema any, body []byte) error { return validEvents(d, schema, body) }
 	return d
 }
 
 // validEvents checks each event of a stream.
-func validEvents(d *openapitest.Document, body []byte) (err error) {
-	names := map[string]string{"reply": "Turn", "problem": "Problem"}
+func validEvents(d *openapitest.Document, schema any, body []byte) (err error) {
 	return errors.Join(readEvents(strings.NewReader(string(body)), func(ev event) bool {
-		name := names[ev.kind]
-		if name == "" {
-			name = "Event"
-			if !strings.Contains(ev.data, `"kind":"`+ev.kind+`"`) {
-				err = fmt.Errorf("event %s has other data: %s", ev.kind, ev.data)
-				return false
-			}
+		sent := map[string]any{"event": ev.kind, "data": json.RawMessage(ev.data)}
+		if ev.id != "" {
+			sent["id"] = ev.id
 		}
-		if wrong := d.Valid(d.At(d.Root, "components", "schemas", name), []byte(ev.data)); wrong != nil {
+		doc, wrong := json.Marshal(sent)
+		if wrong == nil {
+			wrong = d.Valid(schema, doc)
+		}
+		ending := ev.kind == "reply" || ev.kind == "problem"
+		if !ending && !strings.Contains(ev.data, `"kind":"`+ev.kind+`"`) {
+			wrong = errors.Join(wrong, errors.New("it has other data"))
+		}
+		if wrong != nil {
 			err = fmt.Errorf("event %s: %w", ev.kind, wrong)
 		}
 		return err == nil

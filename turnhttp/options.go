@@ -70,6 +70,22 @@ type Options[S any] struct {
 	// MaxReaders is how many readers of GET events may be open at once. Another one is 503. 0 means 5000.
 	MaxReaders int
 
+	// Origins are those of the pages that may call the handler from a browser, such as "https://app.example.com". "*"
+	// is every origin. Their pages may send the headers of the routes, Authorization, and those that Security names.
+	// nil means that only pages of the handler's own origin may call.
+	Origins []string
+
+	// Credentials says that the pages of Origins may send cookies, too. Origins must not have "*" then.
+	Credentials bool
+
+	// ProblemBase begins the type of each problem document: an absolute URL that ends in a slash or a "#". "" means
+	// "/problems/".
+	ProblemBase string
+
+	// Security has the security schemes of the OpenAPI document, by name. A client needs one of them. nil means that
+	// the document does not say how clients show who they are. Authorize decides all the same.
+	Security map[string]any
+
 	// OnError is told of each error that a client saw as a status of 500 or more. The text of such an error may repeat
 	// what a user said, and is not for logs as it is. The bot itself logs how its turns end. If a function of the
 	// Options has panicked, errors.As finds an *orchestrator.PanicError in it, with the stack. nil means that no one is

@@ -38,5 +38,5 @@ func Status(err error) int { return front.Public(err).Status }
 
 // Problem writes err as application/problem+json, with the status and the header Retry-After that orchestrator.Public
 // says. The document never holds a text of the bot, of a store or of a state: see the package comment. It is for routes
-// of a program's own.
+// of a program's own. The types of these documents begin with "/problems/", whatever Options.ProblemBase says.
 func Problem(w http.ResponseWriter, _ *http.Request, err error) { front.Write(w, err) }

@@ -29,7 +29,7 @@ func ExampleReadJSON() {
 	}
 	// Output:
 	// 200 hello Ann
-	// 400 {"type":"/problems/bad-request","title":"The request is malformed.","status":400,"detail":"The body has to be a JSON object with the members that this route takes."}
+	// 400 {"type":"/problems/bad-request","title":"The request is malformed.","status":400,"detail":"The member nome is not known."}
 }
 
 func TestReadJSON(t *testing.T) {
@@ -46,6 +46,7 @@ func TestReadJSON(t *testing.T) {
 		"null":              {"application/json", `null`, http.StatusBadRequest},
 		"a list":            {"application/json", `[{"name": "Ann"}]`, http.StatusBadRequest},
 		"another member":    {"application/json", `{"name": "Ann", "age": 7}`, http.StatusBadRequest},
+		"a member twice":    {"application/json", `{"name": "Eve", "name": "Ann"}`, http.StatusOK},
 		"a value of no use": {"application/json", `{"name": 7}`, http.StatusBadRequest},
 		"two values":        {"application/json", `{"name": "Ann"} {}`, http.StatusBadRequest},
 		"U+0000":            {"application/json", `{"name": "\u0000"}`, http.StatusBadRequest},

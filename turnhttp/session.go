@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/holdfast-go/holdfast/internal/foreign"
-	"github.com/holdfast-go/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -59,7 +58,7 @@ func (s *server[S]) addTurns(r *http.Request, doc *sessionDoc, before, limit int
 // oneTurn returns what is shown of a turn of Turns, and its number.
 func (s *server[S]) oneTurn(res *orchestrator.Result[S], err error) (number int, shown any, _ error) {
 	if e, broken := foreign.OneTurn(err); broken {
-		return e.Turn, brokenDoc{e.Turn, front.Of(err)}, nil
+		return e.Turn, brokenDoc{e.Turn, s.problem(err)}, nil
 	}
 	if err != nil {
 		return 0, nil, err

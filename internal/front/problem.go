@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/httpjson"
@@ -64,11 +65,17 @@ func Of(err error) Problem {
 
 // Doc returns the document of what a client is told.
 func Doc(p orchestrator.Problem) Problem {
-	doc := Problem{Type: "/problems/" + p.Type, Title: p.Text, Status: p.Status, Retryable: p.Retryable}
+	doc := Problem{Type: httpjson.Problems + p.Type, Title: p.Text, Status: p.Status, Retryable: p.Retryable}
 	if p.Type == "invalid" {
 		doc.Title, doc.Detail = invalidTitle, p.Text
 	}
 	return doc
+}
+
+// Below returns the document with a type that begins with base.
+func (p Problem) Below(base string) Problem {
+	p.Type = base + strings.TrimPrefix(p.Type, httpjson.Problems)
+	return p
 }
 
 // Write answers with the document of an error.

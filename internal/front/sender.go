@@ -32,6 +32,7 @@ type Sender struct {
 
 	mu    sync.Mutex // protects following fields; held while something is written
 	begun bool       // the status is sent
+	told  bool       // so is how soon a reader comes back
 	over  bool       // nothing is written any more
 	quiet *time.Timer
 }
@@ -54,7 +55,7 @@ func (e *Sender) Close() {
 }
 
 // comment keeps the connection open while nothing happens.
-func (e *Sender) comment() { e.Send(": \n\n") }
+func (e *Sender) comment() { e.send(": \n\n", false) }
 
 // Event sends an event. It has no id if number is 0. data is JSON in one line.
 func (e *Sender) Event(number int64, kind string, data []byte) {
@@ -73,10 +74,13 @@ func (e *Sender) Event(number int64, kind string, data []byte) {
 }
 
 // Begin sends the status, unless it is sent already.
-func (e *Sender) Begin() { e.Send("") }
+func (e *Sender) Begin() { e.send("", false) }
 
-// Send sends text, after the status.
-func (e *Sender) Send(text string) {
+// Send sends an event, after the status. The first one says how soon a reader comes back: some readers take a block
+// that says nothing else for an event.
+func (e *Sender) Send(text string) { e.send(text, true) }
+
+func (e *Sender) send(text string, event bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {
@@ -86,7 +90,10 @@ func (e *Sender) Send(text string) {
 	if !e.begun {
 		e.begun = true
 		Streaming(e.w.Header())
-		text = "retry: 1000\n\n" + text
+	}
+	if event && !e.told {
+		e.told = true
+		text = "retry: 1000\n" + text
 	}
 	_ = e.rc.SetWriteDeadline(time.Now().Add(httpjson.WritePatience))
 	_, err := e.w.Write([]byte(text))

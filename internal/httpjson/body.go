@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsontype"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 )
 
@@ -86,10 +90,10 @@ func Members(r *http.Request, names ...string) (map[string]json.RawMessage, erro
 	if err != nil {
 		return nil, err
 	}
-	may := " It may have these members: " + strings.Join(names, ", ") + "."
+	may := " may have these members: " + strings.Join(names, ", ") + "."
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &all); err != nil || all == nil {
-		return nil, ErrBadRequest.Because("The body has to be a JSON object." + may)
+		return nil, ErrBadRequest.Because("The body has to be a JSON object. It" + may)
 	}
 	found := make(map[string]json.RawMessage, len(names))
 	for _, name := range names {
@@ -99,9 +103,20 @@ func Members(r *http.Request, names ...string) (map[string]json.RawMessage, erro
 		delete(all, name)
 	}
 	if len(all) > 0 {
-		return nil, ErrBadRequest.Because("The body has a member that is not known." + may)
+		name := slices.Sorted(maps.Keys(all))[0]
+		return nil, ErrBadRequest.Because(Unknown("member", name) + " The body" + may)
 	}
 	return found, nil
+}
+
+// Unknown says that a member or a parameter is not known. It names it if the name is letters, digits, and -_.$[]: no
+// document repeats any other text of a client.
+func Unknown(what, name string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.$[]"
+	if name == "" || len(name) > 64 || strings.Trim(name, plain) != "" {
+		return "A " + what + " is not known."
+	}
+	return "The " + what + " " + name + " is not known."
 }
 
 // ReadInto reads the body of a request, a JSON object, into the struct that v points to. A member that the struct does
@@ -113,10 +128,21 @@ func ReadInto(r *http.Request, v any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.DisallowUnknownFields()
-	if !strings.HasPrefix(strings.TrimSpace(string(doc)), "{") || d.Decode(v) != nil {
-		return ErrBadRequest.Because("The body has to be a JSON object with the members that this route takes.")
+	if strings.HasPrefix(strings.TrimSpace(string(doc)), "{") && d.Decode(v) == nil {
+		return nil
 	}
-	return nil
+	return ErrBadRequest.Because(misread(doc, v))
+}
+
+// misread says why a document cannot be read into v.
+func misread(doc []byte, v any) string {
+	t := reflect.TypeOf(v).Elem()
+	if json.Unmarshal(doc, reflect.New(t).Interface()) == nil {
+		if lost := jsontype.MembersOf(t).Lost(doc); len(lost) > 0 {
+			return Unknown("member", lost[0])
+		}
+	}
+	return "The body has to be a JSON object with the members that this route takes."
 }
 
 // Read reads a body of one JSON value that can be kept.
@@ -175,15 +201,46 @@ func Text(all map[string]json.RawMessage, name string) (string, error) {
 	return s, nil
 }
 
-// Key returns the Idempotency-Key; "" if there is none.
+// Key returns the Idempotency-Key; "" if there is none. A key in quotes, as the draft of the IETF has it, is the key
+// without them.
 func Key(r *http.Request) (string, error) {
 	all := r.Header.Values("Idempotency-Key")
-	switch {
-	case len(all) == 0:
+	if len(all) == 0 {
 		return "", nil
-	case len(all) > 1, ids.Check("key", all[0]) != nil:
+	}
+	key, whole := all[0], true
+	if strings.HasPrefix(key, `"`) {
+		key, whole = unquote(key)
+	}
+	switch {
+	case !whole:
+		return "", ErrBadRequest.Because("A header Idempotency-Key in quotes has to be ASCII text, " +
+			`with \" and \\ for a quote and a backslash, and nothing behind it.`)
+	case len(all) > 1, ids.Check("key", key) != nil:
 		return "", ErrBadRequest.Because("The header Idempotency-Key has to be there once, " +
 			"with 1 to 512 bytes of text.")
 	}
-	return all[0], nil
+	return key, nil
+}
+
+// unquote returns the text of a String of RFC 9651, without parameters.
+func unquote(quoted string) (text string, ok bool) {
+	var b strings.Builder
+	for i := 1; i < len(quoted); i++ {
+		c := quoted[i]
+		switch {
+		case c == '"':
+			return b.String(), i == len(quoted)-1
+		case c < ' ' || c > '~':
+			return "", false
+		case c == '\\':
+			i++
+			if i == len(quoted) || quoted[i] != '"' && quoted[i] != '\\' {
+				return "", false
+			}
+			c = quoted[i]
+		}
+		b.WriteByte(c)
+	}
+	return "", false
 }

@@ -33,8 +33,9 @@
 // # Start
 //
 // The body is {"input": …}. It may also have version, idempotencyKey, retentionDays, delaySeconds, group and debounce,
-// as [workflow.StartOptions] has them. The header Idempotency-Key is another place for the key. A new run is 201. If
-// the key is known, the answer is 200 with the run that has the key. With another input it is 409.
+// as [workflow.StartOptions] has them. The header Idempotency-Key is another place for the key, where it may stand in
+// quotes: abc and "abc" are one key there. A new run is 201. If the key is known, the answer is 200 with the run that
+// has the key. With another input it is 409.
 //
 // # List
 //
@@ -70,7 +71,7 @@
 //
 // # Errors
 //
-// Every error is application/problem+json. Its type is "/problems/" and one of these:
+// Every error is application/problem+json. Its type is "/problems/", or Options.ProblemBase, and one of these:
 //
 //	bad-request   400  no JSON, a member or a parameter that is not known or has the wrong type
 //	unauthorized  401  Options.Authorize returned an error

@@ -321,3 +321,47 @@ func FuzzStart(f *testing.F) {
 		}
 	})
 }
+
+// Pages of other origins, and the types of problems, are as the options say: package turnhttp has the tests of each.
+func TestSite(t *testing.T) {
+	const page, base = "https://app.example.com", "https://example.com/problems/"
+	w := newWorld(t)
+	o := w.options()
+	o.Origins, o.Credentials, o.ProblemBase = []string{page}, true, base
+	o.Security = map[string]any{"bearer": map[string]string{"type": "http", "scheme": "bearer"}}
+	h := workflowhttp.New(w, o)
+	for _, c := range []struct {
+		request
+		status  int
+		allowed string
+	}{
+		{get(ofR), 200, page},
+		{get(runs + "/none"), 404, page},
+		{get(ofR).with("Authorization", "panic"), 500, page},
+		{request{method: "OPTIONS", path: ofR}.with("Access-Control-Request-Method", "DELETE"), 204, page},
+		{request{method: "OPTIONS", path: "/v1/nothing"}, 404, page},
+		{get(ofR).with("Origin", "https://evil.example"), 200, ""},
+	} {
+		q := c.request
+		if q.header["Origin"] == "" {
+			q = q.with("Origin", page)
+		}
+		res := q.to(t.Context(), h)
+		if got := res.Header().Get("Access-Control-Allow-Origin"); res.Code != c.status || got != c.allowed {
+			t.Errorf("%s %s: %d, and %q may read it", q.method, q.path, res.Code, got)
+		}
+		if body := res.Body.String(); res.Code >= 400 && !strings.Contains(body, `"type":"`+base) {
+			t.Errorf("%s %s: %s", q.method, q.path, body)
+		}
+	}
+	doc := get("/v1/openapi.json").to(t.Context(), h).Body.String()
+	for _, part := range []string{`"securitySchemes"`, base + "key-reused"} {
+		if !strings.Contains(doc, part) {
+			t.Errorf("the document lacks %s", part)
+		}
+	}
+	o.Origins = append(o.Origins, "*")
+	if !panics(func() { workflowhttp.New(w, o) }) {
+		t.Error("New takes any page with cookies")
+	}
+}

@@ -10,9 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
-// New returns a handler of the runs of f: see the package comment. It panics without an Options.Authorize.
+// New returns a handler of the runs of f: see the package comment. It panics without an Options.Authorize, and if
+// Prefix, Origins, ProblemBase or Security cannot be meant so.
 func New(f workflow.Front, o *Options) http.Handler {
 	s := &server{Options: o.complete(), front: f, client: workflow.NewClient(f)}
+	site, err := httpjson.Site{
+		Origins: s.Origins, Credentials: s.Credentials, ProblemBase: s.ProblemBase, Security: s.Security,
+		Document: openAPI,
+	}.Open()
+	if err != nil {
+		panic("workflowhttp: " + err.Error())
+	}
+	s.site = site
 	s.routes = s.table()
 	return s
 }
@@ -23,6 +32,7 @@ type server struct {
 	front  workflow.Front
 	client *workflow.Client
 	routes []route
+	site   *httpjson.Site
 }
 
 // A route serves a method and a path.
@@ -49,7 +59,7 @@ func (s *server) table() []route {
 		{httpjson.On("POST", "workflows/*/runs/*/resume"), ActionResume, s.control(s.client.Resume)},
 		{httpjson.On("POST", "workflows/*/runs/*/signals/*"), ActionSignal, s.postSignal},
 		{httpjson.On("GET", "workflows/*/runs/*/steps"), ActionRead, s.getSteps},
-		{httpjson.On("GET", "openapi.json"), "", getOpenAPI},
+		{httpjson.On("GET", "openapi.json"), "", s.getOpenAPI},
 	}
 	if s.Subscriptions == nil {
 		return all
@@ -65,8 +75,12 @@ func (s *server) table() []route {
 // ServeHTTP implements [http.Handler].
 func (s *server) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	w := &answer{ResponseWriter: to}
+	s.site.Admit(w.Header(), r)
 	httpjson.LimitBody(w, r, s.MaxBody) // first: the server reads the body of a request that is refused, too
 	at, about, err := s.find(w, r)
+	if s.site.Preflight(w, r, err) {
+		return
+	}
 	if err == nil {
 		err = serveSafely(s.admitted(at), w, r, about)
 	}
@@ -164,9 +178,7 @@ func reply(w http.ResponseWriter, status int, doc any) error {
 //go:embed openapi.json
 var openAPI []byte
 
-func getOpenAPI(w http.ResponseWriter, _ *http.Request, _ Target) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(openAPI)
+func (s *server) getOpenAPI(w http.ResponseWriter, _ *http.Request, _ Target) error {
+	s.site.ServeDocument(w)
 	return nil
 }

@@ -26,6 +26,22 @@ type Options struct {
 	// MaxBody is how many bytes the body of a request may have. 0 means 64 KiB more than workflow.MaxValue.
 	MaxBody int64
 
+	// Origins are those of the pages that may call the handler from a browser, such as "https://app.example.com". "*"
+	// is every origin. Their pages may send the headers of the routes, Authorization, and those that Security names.
+	// nil means that only pages of the handler's own origin may call.
+	Origins []string
+
+	// Credentials says that the pages of Origins may send cookies, too. Origins must not have "*" then.
+	Credentials bool
+
+	// ProblemBase begins the type of each problem document: an absolute URL that ends in a slash or a "#". "" means
+	// "/problems/".
+	ProblemBase string
+
+	// Security has the security schemes of the OpenAPI document, by name. A client needs one of them. nil means that
+	// the document does not say how clients show who they are. Authorize decides all the same.
+	Security map[string]any
+
 	// Logger gets a line for each answer with a status of 500 or more. nil means slog.Default().
 	Logger *slog.Logger
 }

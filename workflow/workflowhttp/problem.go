@@ -101,7 +101,7 @@ func (s *server) fail(w *answer, r *http.Request, to Target, err error) {
 	httpjson.HurryBody(w, r)
 	httpjson.AllowWrite(w)
 	httpjson.WriteProblem(w, said.Status, said.RetryAfter, httpjson.Problem{
-		Type: "/problems/" + said.Type, Title: said.Text, Status: said.Status, Detail: said.Detail,
+		Type: s.site.ProblemBase + said.Type, Title: said.Text, Status: said.Status, Detail: said.Detail,
 		Retryable: said.Retryable,
 	})
 }

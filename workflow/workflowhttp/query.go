@@ -63,7 +63,7 @@ func setParameter(q *workflow.Query, input map[string]any, name, value string) (
 				"The limit has to be a number from 1 to " + strconv.Itoa(mostRuns) + ".")
 		}
 	default:
-		err = httpjson.ErrBadRequest.Because("A parameter is not known. " + parameters)
+		err = httpjson.ErrBadRequest.Because(httpjson.Unknown("parameter", name) + " " + parameters)
 	}
 	return err
 }

@@ -18,9 +18,8 @@ import (
 type Document struct {
 	Root map[string]any
 
-	// Stream checks a body of server-sent events. Events are checked by their names: so nothing refers to the schema
-	// Event.
-	Stream func(body []byte) error
+	// Stream checks a body of server-sent events. The schema is that of one of them.
+	Stream func(schema any, body []byte) error
 
 	mu   sync.Mutex
 	seen map[string]bool // "POST /sessions/{id}/turns 200"
@@ -115,7 +114,7 @@ func (d *Document) Check(method, path string, status int, kind string, body []by
 		return fmt.Errorf("%s %d has no content %q", route, status, kind)
 	}
 	if kind == "text/event-stream" && d.Stream != nil {
-		return d.Stream(body)
+		return d.Stream(schema, body)
 	}
 	return d.Valid(schema, body)
 }

@@ -31,6 +31,7 @@ var needs = []need{
 		"chromium-headless-shell", "/usr/bin/chromium-headless-shell", "chromium-headless-shell",
 		"the page of examples/refundbot is tested in a browser",
 	},
+	{"nginx", "/usr/sbin/nginx", "nginx", "make clients restarts services behind a proxy that others use"},
 	{"npm", "/usr/bin/npm", "npm", "npm fetches axe-core, which looks for what keeps people out of the page"},
 }
 
