@@ -90,9 +90,6 @@ func (s *server[S]) table() []route {
 func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.site.Admit(w.Header(), r)
 	at, to, err := s.find(w, r)
-	if s.site.Preflight(w, r, err) {
-		return
-	}
 	if err == nil { // find is over: a reader that waits keeps its stack
 		err = at(w, r, to)
 	}
@@ -101,8 +98,11 @@ func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fail answers with a problem.
+// fail answers with a problem, or with what a browser asks first.
 func (s *server[S]) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if s.site.Preflight(w, r, err) {
+		return
+	}
 	foreign.Abort(err)
 	if Status(err) >= http.StatusInternalServerError {
 		s.report(r.Context(), r, err)
