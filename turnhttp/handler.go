@@ -18,7 +18,9 @@ import (
 // Handler serves the sessions of a bot: see the package comment. It panics if Authorize or Reply is nil, if there are
 // Questions without Inbox and Answer, or if Origins, ProblemBase or Security cannot be meant so. The Inbox and the
 // Ledger have to be the ones that the bot's other processes use.
-func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handler { return newServer(bot, o) }
+func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handler {
+	return newServer(bot, o)
+}
 
 func newServer[S any](bot *orchestrator.Orchestrator[S], o Options[S]) *server[S] {
 	o.check()

@@ -15,17 +15,11 @@ import (
 
 // Rules are what Handler keeps to, for a handler that speaks the protocol of a front end, such as that of package agui:
 // who may do what, whose input it is, the desk, pages of other origins, and problems.
-type Rules[S any] struct {
-	s     *server[S]
-	reply func(*orchestrator.Result[S]) Reply
-}
+type Rules[S any] struct{ s *server[S] }
 
-// RulesOf returns the rules of a handler with these options. reply says what of a settled turn a front end gets. RulesOf
-// panics as Handler does.
-func RulesOf[S any](
-	bot *orchestrator.Orchestrator[S], o Options[S], reply func(*orchestrator.Result[S]) Reply,
-) *Rules[S] {
-	return &Rules[S]{newServer(bot, o), reply}
+// RulesOf returns the rules of a handler with these options. It panics as Handler does.
+func RulesOf[S any](bot *orchestrator.Orchestrator[S], o Options[S]) *Rules[S] {
+	return &Rules[S]{newServer(bot, o)}
 }
 
 // Serve answers a request by serve, which takes the method and has written nothing if it returns an error.
@@ -126,9 +120,9 @@ func (x *Rules[S]) Answer(r *http.Request, session, id string, given approval.An
 }
 
 // Show returns the turns of calls, one after the other, and the outcome of the last one, from the first event on, in
-// whichever process they run. If one fails, the next ones do not run. A turn goes on without its client, as one of
-// POST turns does, and the events end when it has.
-func (x *Rules[S]) Show(session string, calls ...Call[S]) Show {
+// whichever process they run. reply says what of the settled turn the front end gets. If a turn fails, the next ones do
+// not run. A turn goes on without its client, as one of POST turns does, and the events end when it has.
+func (x *Rules[S]) Show(session string, reply func(*orchestrator.Result[S]) Reply, calls ...Call[S]) Show {
 	var res *orchestrator.Result[S]
 	var err error
 	return Show{
@@ -152,7 +146,7 @@ func (x *Rules[S]) Show(session string, calls ...Call[S]) Show {
 			if err != nil {
 				return Reply{}, err
 			}
-			return x.replyOf(res)
+			return asked(res, reply)
 		},
 	}
 }
@@ -167,7 +161,7 @@ func (c Call[S]) run(
 
 // Newest returns the newest turn of a session: its events if they are kept, and its outcome. If the session has no
 // turn, and none is in flight, the outcome is orchestrator.ErrNothingToResume.
-func (x *Rules[S]) Newest(session string) Show {
+func (x *Rules[S]) Newest(session string, reply func(*orchestrator.Result[S]) Reply) Show {
 	return Show{
 		Session: session,
 		Events: func(ctx context.Context) iter.Seq2[orchestrator.Shown, error] {
@@ -186,11 +180,11 @@ func (x *Rules[S]) Newest(session string) Show {
 			if err != nil {
 				return Reply{}, err
 			}
-			return x.replyOf(res)
+			return asked(res, reply)
 		},
 	}
 }
 
-func (x *Rules[S]) replyOf(res *orchestrator.Result[S]) (Reply, error) {
-	return ask("Options.Reply", func() (Reply, error) { return replyOf(res, x.reply), nil })
+func asked[S any](res *orchestrator.Result[S], reply func(*orchestrator.Result[S]) Reply) (Reply, error) {
+	return ask("Options.Reply", func() (Reply, error) { return replyOf(res, reply), nil })
 }
