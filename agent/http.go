@@ -29,17 +29,18 @@ var errBlank = &orchestrator.InputError{Field: "message", Reason: "is empty"}
 // Use no turnhttp.Handler of your own on Bot with an Input that takes data from clients: the data of an input says what
 // the input is, and a client must not.
 func Handler[C any](a *Agent[C], o turnhttp.Options[State[C]]) http.Handler {
-	return turnhttp.Handler(a.bot, a.options(o))
+	return turnhttp.Handler(a.bot, a.Options(o))
 }
 
 // Answers runs the answers that Handler has taken, and whose process has died: see approval.Desk.Run. Give it the
 // options of Handler.
 func Answers[C any](ctx context.Context, a *Agent[C], o turnhttp.Options[State[C]]) error {
-	return a.options(o).Desk(a.bot).Run(ctx)
+	return a.Options(o).Desk(a.bot).Run(ctx)
 }
 
-// options returns o with what is the agent's.
-func (a *Agent[C]) options(o turnhttp.Options[State[C]]) turnhttp.Options[State[C]] {
+// Options returns o with what is the agent's, as [Handler] sets it: for the handlers of front ends, and for one of your
+// own on Bot.
+func (a *Agent[C]) Options(o turnhttp.Options[State[C]]) turnhttp.Options[State[C]] {
 	read := o.Input
 	o.Input = func(r *http.Request) (in orchestrator.Input, err error) {
 		if read != nil {

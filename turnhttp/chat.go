@@ -38,9 +38,12 @@ type Chat interface {
 }
 
 // A Part is what a page shows of a message: words, a call of a tool, or the result of a call. A bot that shows a call
-// while its turn runs gives such a Part to Turn.Show.
+// while its turn runs gives such a Part to Turn.Show, and another one with the result. An agent does so for its tools.
+// Packages uichat and agui show both as calls of their protocol: see Show.Part.
+//
+// Whoever may follow the session sees the parts, and the stream store keeps them. So a part must hold no secret.
 type Part struct {
-	Type   string          `json:"type"`           // PartText, PartCall or PartResult
+	Type   string          `json:"type"`           // PartText, PartCall, PartResult or PartReasoning
 	ID     string          `json:"id,omitempty"`   // of the call
 	Name   string          `json:"name,omitempty"` // of the tool
 	Args   json.RawMessage `json:"args,omitempty"`
@@ -53,6 +56,8 @@ const (
 	PartText   = "text"
 	PartCall   = "tool_call"
 	PartResult = "tool_result"
+
+	PartReasoning = "reasoning" // what a model has thought; PartsOf returns none
 )
 
 // mostShown is how many bytes of arguments, or of a result, a part shows.

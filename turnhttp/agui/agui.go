@@ -157,6 +157,31 @@ func (p *protocol) Ended(d *tell.Doing, fault string) {
 	p.send(event{Type: "TOOL_CALL_RESULT", MessageID: d.ID + "-result", ToolCallID: d.ID, Content: &fault})
 }
 
+// Call implements [tell.Protocol].
+func (p *protocol) Call(c *tell.Call) {
+	p.send(event{Type: "TOOL_CALL_START", ToolCallID: c.ID, ToolCallName: c.Name})
+	p.send(event{Type: "TOOL_CALL_ARGS", ToolCallID: c.ID, Delta: string(c.Args)})
+	p.send(event{Type: "TOOL_CALL_END", ToolCallID: c.ID})
+}
+
+// Result implements [tell.Protocol].
+func (p *protocol) Result(c *tell.Call, output json.RawMessage, fault string) {
+	content := fault
+	if fault == "" && json.Unmarshal(output, &content) != nil {
+		content = string(output) // an object or an array
+	}
+	p.send(event{Type: "TOOL_CALL_RESULT", MessageID: c.ID + "-result", ToolCallID: c.ID, Content: &content})
+}
+
+// Reasoning implements [tell.Protocol].
+func (p *protocol) Reasoning(id, text string) {
+	p.send(event{Type: "REASONING_START", MessageID: id})
+	p.send(event{Type: "REASONING_MESSAGE_START", MessageID: id, Role: "reasoning"})
+	p.send(event{Type: "REASONING_MESSAGE_CONTENT", MessageID: id, Delta: text})
+	p.send(event{Type: "REASONING_MESSAGE_END", MessageID: id})
+	p.send(event{Type: "REASONING_END", MessageID: id})
+}
+
 // Text implements [tell.Protocol].
 func (p *protocol) Text(w *tell.Words) {
 	p.send(event{Type: "TEXT_MESSAGE_START", MessageID: w.ID, Role: "assistant", Metadata: marked(w, false)})

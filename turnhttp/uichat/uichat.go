@@ -45,6 +45,7 @@ func Write(w http.ResponseWriter, r *http.Request, s turnhttp.Show) error {
 type protocol struct {
 	out  *front.Sender
 	step bool // one has begun
+	next bool // another one begins with what comes next
 }
 
 // A chunk is a chunk of a UI message stream.
@@ -59,6 +60,7 @@ type chunk struct {
 	Input            json.RawMessage `json:"input,omitempty"`
 	Output           json.RawMessage `json:"output,omitempty"`
 	Dynamic          bool            `json:"dynamic,omitempty"`
+	Executed         bool            `json:"providerExecuted,omitempty"`
 	Data             any             `json:"data,omitempty"`
 	Transient        bool            `json:"transient,omitempty"`
 	FinishReason     string          `json:"finishReason,omitempty"`
@@ -82,10 +84,22 @@ func metadataOf(w *tell.Words, void bool) *metadata {
 // Begin implements [tell.Protocol].
 func (p *protocol) Begin(run string) { p.out.Data(chunk{Type: "start", MessageID: run}) }
 
-// Iteration implements [tell.Protocol].
+// Iteration implements [tell.Protocol]. A step begins with what is said or called in it. So the results of tools are in
+// the step of their calls, as the AI SDK has it.
 func (p *protocol) Iteration() {
+	p.next = true
+	if !p.step {
+		p.begin()
+	}
+}
+
+// begin begins a step if it is time for one.
+func (p *protocol) begin() {
+	if !p.next {
+		return
+	}
 	p.endStep()
-	p.step = true
+	p.next, p.step = false, true
 	p.out.Data(chunk{Type: "start-step"})
 }
 
@@ -99,7 +113,9 @@ func (p *protocol) endStep() {
 // Intent implements [tell.Protocol].
 func (p *protocol) Intent(d *tell.Doing) {
 	intent, item := d.Intent()
-	if !d.Tool {
+	if d.Tool {
+		p.begin()
+	} else {
 		p.out.Data(chunk{
 			Type: "data-intent", Transient: true, Data: map[string]any{"intent": intent, "item": item},
 		})
@@ -122,8 +138,34 @@ func (p *protocol) Ended(d *tell.Doing, fault string) {
 	}
 }
 
+// Call implements [tell.Protocol].
+func (p *protocol) Call(c *tell.Call) {
+	p.begin()
+	p.out.Data(chunk{
+		Type: "tool-input-available", ToolCallID: c.ID, ToolName: c.Name, Input: c.Args, Dynamic: true, Executed: true,
+	})
+}
+
+// Result implements [tell.Protocol].
+func (p *protocol) Result(c *tell.Call, output json.RawMessage, fault string) {
+	out := chunk{Type: "tool-output-available", ToolCallID: c.ID, Output: output, Dynamic: true, Executed: true}
+	if fault != "" {
+		out.Type, out.ErrorText = "tool-output-error", fault
+	}
+	p.out.Data(out)
+}
+
+// Reasoning implements [tell.Protocol].
+func (p *protocol) Reasoning(id, text string) {
+	p.begin()
+	p.out.Data(chunk{Type: "reasoning-start", ID: id})
+	p.out.Data(chunk{Type: "reasoning-delta", ID: id, Delta: text})
+	p.out.Data(chunk{Type: "reasoning-end", ID: id})
+}
+
 // Text implements [tell.Protocol].
 func (p *protocol) Text(w *tell.Words) {
+	p.begin()
 	p.out.Data(chunk{Type: "text-start", ID: w.ID, ProviderMetadata: metadataOf(w, false)})
 }
 
