@@ -71,6 +71,13 @@ func (x *Rules[S]) Input(r *http.Request, body io.Reader, request string) (orche
 	return in, err
 }
 
+// Told says that a client was told of an error, other than by Serve: OnError is told of what is a status of 500 or more.
+func (x *Rules[S]) Told(r *http.Request, err error) {
+	if Status(err) >= http.StatusInternalServerError {
+		x.s.report(r.Context(), r, err)
+	}
+}
+
 // A Call is a turn that a client has asked for: a call of the bot that has not begun.
 type Call[S any] struct {
 	rules *Rules[S]
@@ -160,15 +167,30 @@ func (c Call[S]) run(
 }
 
 // Newest returns the newest turn of a session: its events if they are kept, and its outcome. If the session has no
-// turn, and none is in flight, the outcome is orchestrator.ErrNothingToResume.
+// turn, and none is in flight, the outcome is orchestrator.ErrNothingToResume. The reader counts as one of GET events.
 func (x *Rules[S]) Newest(session string, reply func(*orchestrator.Result[S]) Reply) Show {
 	return Show{
 		Session: session,
 		Events: func(ctx context.Context) iter.Seq2[orchestrator.Shown, error] {
 			return func(yield func(orchestrator.Shown, error) bool) {
-				_, more, err := x.s.bot.LastShown(ctx, session)
-				if err == nil && more {
-					x.s.bot.Follow(ctx, session, stream.Newest)(yield)
+				defer x.s.readers.Add(-1)
+				if x.s.readers.Add(1) > int64(x.s.MaxReaders) {
+					yield(orchestrator.Shown{}, errReaders)
+					return
+				}
+				ctx, cancel := context.WithCancelCause(ctx)
+				defer cancel(nil)
+				defer context.AfterFunc(x.s.bot.Serving(), func() { cancel(orchestrator.ErrShuttingDown) })()
+				if _, more, err := x.s.bot.LastShown(ctx, session); err != nil || !more {
+					return
+				}
+				for ev, err := range x.s.bot.Follow(ctx, session, stream.Newest) {
+					if errors.Is(context.Cause(ctx), orchestrator.ErrShuttingDown) {
+						err = orchestrator.ErrShuttingDown
+					}
+					if !yield(ev, err) || err != nil {
+						return
+					}
 				}
 			}
 		},

@@ -197,6 +197,10 @@ func (f *follower[S]) read(ctx context.Context) {
 		if ev.RequestID != f.call.input.RequestID {
 			continue
 		}
+		if f.call.whole && !f.begun.Load() && !f.sent.Load() && !f.isCalls(ctx) {
+			f.ended = true
+			return
+		}
 		f.each(shown)
 		f.sent.Store(true)
 		switch ev.Kind {
@@ -205,6 +209,18 @@ func (f *follower[S]) read(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// isCalls reports whether the turn that the stream has may be that of the call: with another input, the request id was
+// used before, and the call fails.
+func (f *follower[S]) isCalls(ctx context.Context) bool {
+	in := f.call.input
+	p, err := f.server.bot.Progress(ctx, f.call.session, in.RequestID)
+	if err != nil || p.Result == nil {
+		return true
+	}
+	had := p.Result.Input
+	return had.Text == in.Text && had.Origin == in.Origin && sameValue(had.Data, in.Data)
 }
 
 // failed notes that Follow has failed. The reader still gets the outcome.

@@ -17,7 +17,8 @@ import (
 // iteration anew.
 type teller struct {
 	to    Protocol
-	run   string
+	run   string // begins the ids
+	turn  string // the run that is told
 	begun bool
 	tools []string
 	part  func(turnhttp.Part) turnhttp.Part
@@ -84,6 +85,10 @@ func (t *teller) event(ev orchestrator.Event) {
 		return
 	}
 	t.begin(ev.RunID)
+	if t.turn != ev.RunID { // the next turn of a Show
+		t.endAll("")
+		t.turn, t.iteration = ev.RunID, 0
+	}
 	switch ev.Kind {
 	case orchestrator.TurnResumed:
 		t.resumed(ev)

@@ -159,6 +159,9 @@ func (p *protocol) Ended(d *tell.Doing, fault string) {
 
 // Call implements [tell.Protocol].
 func (p *protocol) Call(c *tell.Call) {
+	if p.client != nil { // a client would add the new arguments to the old ones
+		p.client.dropCall(p, c.ID)
+	}
 	p.send(event{Type: "TOOL_CALL_START", ToolCallID: c.ID, ToolCallName: c.Name})
 	p.send(event{Type: "TOOL_CALL_ARGS", ToolCallID: c.ID, Delta: string(c.Args)})
 	p.send(event{Type: "TOOL_CALL_END", ToolCallID: c.ID})

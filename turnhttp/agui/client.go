@@ -3,6 +3,7 @@ package agui
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,6 +13,9 @@ import (
 // cursorKey is the key of the cursor in the metadata of an event. The client keeps the metadata with its message, and
 // sends the message with its next request: that is how it says what it has of a run.
 const cursorKey = "holdfast.after"
+
+// afterEvents is the number of what is told after the last event: the part of the reply that no event has shown.
+const afterEvents = math.MaxInt64
 
 // A cursor says how much of a run a client has: of the event with a number, so many events of AG-UI.
 type cursor struct {
@@ -257,6 +261,16 @@ func (c *client) drop(p *protocol, id string) {
 	if !has {
 		c.snapshot(p)
 	}
+}
+
+// dropCall takes a call of the run and its result back, if there are any.
+func (c *client) dropCall(p *protocol, call string) {
+	m := c.calling(call)
+	if m == nil {
+		return
+	}
+	c.sent = slices.DeleteFunc(c.sent, func(m *clientMessage) bool { return m.ToolCallID == call })
+	c.drop(p, m.ID)
 }
 
 // finish completes the end of a run: the state, the calls that the client's side has to make, and the interrupts.

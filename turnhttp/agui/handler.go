@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"path"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/approval"
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -311,7 +312,7 @@ func (s *server[S]) show(
 	show.Tools = s.Tools
 	show.Events = func(ctx context.Context) iter.Seq2[orchestrator.Shown, error] {
 		return func(yield func(orchestrator.Shown, error) bool) {
-			defer func() { c.at = cursor{} }()
+			defer func() { c.at = cursor{number: afterEvents} }()
 			for ev, err := range events(ctx) {
 				if c.at = (cursor{number: ev.Number}); !yield(ev, err) {
 					return
@@ -319,32 +320,23 @@ func (s *server[S]) show(
 			}
 		}
 	}
-	_ = tell.Run(w, r, show, "", func(out *front.Sender) tell.Protocol { // the bot logs how its turns end
+	err = tell.Run(w, r, show, "", func(out *front.Sender) tell.Protocol {
 		return &protocol{out: out, session: in.ThreadID, client: c}
 	})
+	if err != nil && r.Context().Err() == nil {
+		s.rules.Told(r, err)
+	}
 	return nil
 }
 
 // replyTo returns what a client gets of a settled turn.
-func (s *server[S]) replyTo(c *client, sees may, res *orchestrator.Result[S]) (said turnhttp.Reply) {
-	said.Data = s.Reply(res)
-	if doc, err := json.Marshal(said.Data); err == nil {
-		var with struct {
-			Text string `json:"text"`
-		}
-		_ = json.Unmarshal(doc, &with) // a reply of another shape has no text
-		said.Text = with.Text
-	}
+func (s *server[S]) replyTo(c *client, sees may, res *orchestrator.Result[S]) turnhttp.Reply {
+	said := tell.ReplyOf(s.Options.Options)(res)
+	said.Questions = slices.DeleteFunc(said.Questions, func(q approval.Question) bool {
+		return sees == nothing || sees == clientTools && !q.Client
+	})
 	if s.State != nil {
 		c.after, _ = stateOf(s.State, res) // what cannot be JSON is not shown
-	}
-	if s.Questions == nil || sees == nothing {
-		return said
-	}
-	for _, q := range s.Questions(&res.State) {
-		if sees == everything || q.Client {
-			said.Questions = append(said.Questions, q)
-		}
 	}
 	return said
 }

@@ -74,7 +74,7 @@ func (m Message) Text() (text string, plain bool) {
 func readInput(r *http.Request) (in RunInput, err error) {
 	doc, err := httpjson.Read(r)
 	if err != nil {
-		return in, httpjson.Unread(err)
+		return in, err
 	}
 	var raw struct {
 		Messages []json.RawMessage `json:"messages"`

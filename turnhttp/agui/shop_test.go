@@ -1,7 +1,6 @@
 package agui_test
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -56,7 +55,7 @@ func model(ctx context.Context, r agent.Request, token func(string)) (agent.Repl
 	}
 	newest := r.Said[len(r.Said)-1]
 	if newest.Role != message.RoleUser {
-		return say(message.Text("It says: " + newest.Blocks[len(newest.Blocks)-1].Text+" "))
+		return say(message.Text("It says: " + newest.Blocks[len(newest.Blocks)-1].Text + " "))
 	}
 	verb, rest, _ := strings.Cut(newest.Blocks[0].Text, " ")
 	switch verb {
@@ -67,6 +66,8 @@ func model(ctx context.Context, r agent.Request, token func(string)) (agent.Repl
 			token(word + " ")
 		}
 		return say(message.Text(strings.Join(strings.Fields(rest), " ") + " "))
+	case "think":
+		return say(message.Block{Kind: message.KindReasoning, Text: "I think: " + rest}, message.Text(rest+" "))
 	case "slow":
 		n, _ := strconv.Atoi(rest)
 		var all strings.Builder
@@ -103,7 +104,7 @@ func newShop(db *sql.DB, stores *sqlite.DB) (*agent.Agent[struct{}], http.Handle
 		return landed, err == nil, err
 	}
 	a, err := agent.New(agent.Definition[struct{}]{
-		Name: "shop", Model: agent.ModelFunc(model),
+		Name: "shop", Model: agent.ModelFunc(model), ShowReasoning: true,
 		Tools: []agent.Tool{
 			agent.Read("find", "", func(_ context.Context, o order) (string, error) { return o.Number + " is lost", nil }),
 			agent.ClientTool[order]("where", ""),
@@ -218,5 +219,3 @@ func (p *process) control() string {
 	p.t.Cleanup(server.Close)
 	return server.URL
 }
-
-var _ = cmp.Or[string]
