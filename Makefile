@@ -22,7 +22,7 @@ RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 
 # Packages that start no goroutine and share nothing, and the harness: make race does not look for races there.
 PURE   := message|migrations|retry|turnhttp/chatpage|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
-SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|bench|citusrules))(/|$$)
+SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|npm|bench|citusrules))(/|$$)
 
 # The settings of a store beside the plain one, which run the same lines of our code: make settings runs them.
 SETTINGS := ACLSuffices|Citus|GrantsNeedAll|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
