@@ -13,10 +13,12 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/agent"
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/test/leaktest"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/turnhttp/uichat"
@@ -31,6 +33,7 @@ type shop struct {
 	asked, refunds atomic.Int32
 	hold           chan struct{} // the model waits for it, if the user says "wait"
 	fails          atomic.Bool
+	stumbled       atomic.Bool // the model has, over what the user says so
 	agent          *agent.Agent[struct{}]
 	http.Handler
 }
@@ -95,8 +98,21 @@ func (s *shop) reply(ctx context.Context, r agent.Request, token func(string)) (
 		token("Half a ")
 		return agent.Reply{Usage: usage}, errors.New("the model is away: card 4711")
 	}
+	wait := func() error {
+		select {
+		case <-s.hold:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	if last.Role != message.RoleUser {
 		token("Done: ")
+		if n := len(r.Said) - 3; n >= 0 && strings.HasSuffix(r.Said[n].Blocks[0].Text, "slow") {
+			if err := wait(); err != nil {
+				return agent.Reply{Usage: usage}, err
+			}
+		}
 		token(text)
 		return agent.Reply{Message: message.Assistant("Done: " + text), Usage: usage}, nil
 	}
@@ -106,13 +122,21 @@ func (s *shop) reply(ctx context.Context, r agent.Request, token func(string)) (
 	switch tool {
 	case "wait":
 		token("Wait. ")
-		select {
-		case <-s.hold:
-		case <-ctx.Done():
-			return agent.Reply{Usage: usage}, ctx.Err()
+		if err := wait(); err != nil {
+			return agent.Reply{Usage: usage}, err
 		}
 		token("Over.")
 		return agent.Reply{Message: message.Assistant("Wait. Over."), Usage: usage}, nil
+	case "fail":
+		token("Half a ")
+		return agent.Reply{Usage: usage}, retry.Permanent(errors.New("the model is away: card 4711"))
+	case "stumble":
+		if s.stumbled.CompareAndSwap(false, true) {
+			token("Half a ")
+			return agent.Reply{Usage: usage}, errors.New("the model is away: card 4711")
+		}
+		token("Whole.")
+		return agent.Reply{Message: message.Assistant("Whole."), Usage: usage}, nil
 	case "look", "refund", "photo":
 		return agent.Reply{Usage: usage, Message: message.Message{Role: message.RoleAssistant, Blocks: []message.Block{
 			message.Reasoning("I need "+tool+".", nil), message.ToolCall(id, tool, args),
@@ -245,4 +269,27 @@ func (s *shop) history(t *testing.T) string {
 		all = append(all, line)
 	}
 	return strings.Join(all, " | ")
+}
+
+// echoes returns the handler of a bot that keeps no messages.
+func echoes(t *testing.T) http.Handler {
+	t.Helper()
+	type echo struct{ Said string }
+	say := func(_ context.Context, t *orchestrator.Turn[echo]) error {
+		if t.Input.Text == "fail" {
+			return errors.New("not now")
+		}
+		t.State.Said = "You said: " + t.Input.Text
+		return nil
+	}
+	bot, err := orchestrator.New(orchestrator.Definition[echo]{
+		Name: "echo", Intents: orchestrator.Intents[echo]{"say": {Run: say}},
+	}, new(checkpoint.Memory), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uichat.Handler(bot, turnhttp.Options[echo]{
+		Authorize: turnhttp.Anyone,
+		Reply:     func(r *orchestrator.Result[echo]) any { return map[string]string{"text": r.State.Said} },
+	}, nil)
 }

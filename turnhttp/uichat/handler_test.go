@@ -1,7 +1,6 @@
 package uichat_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
@@ -257,28 +254,12 @@ func TestFiles(t *testing.T) {
 
 // A bot that keeps its turns only talks, and its history is there. What was said cannot be changed.
 func TestOtherBot(t *testing.T) {
-	type echo struct{ Said string }
-	fails := true
-	bot, err := orchestrator.New(orchestrator.Definition[echo]{
-		Name: "echo", Intents: orchestrator.Intents[echo]{"say": {Run: func(_ context.Context, t *orchestrator.Turn[echo]) error {
-			if fails {
-				return fmt.Errorf("not now")
-			}
-			t.State.Said = "You said: " + t.Input.Text
-			return nil
-		}}},
-	}, new(checkpoint.Memory), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := uichat.Handler(bot, turnhttp.Options[echo]{
-		Authorize: turnhttp.Anyone,
-		Reply:     func(r *orchestrator.Result[echo]) any { return map[string]string{"text": r.State.Said} },
-	}, nil)
-	want(t, "error", len(post(t, h, "ann", submit, "", user("m1", "hello")).of("error")), 1)
-	fails = false
+	h := echoes(t)
+	fail := post(t, h, "ann", submit, "", user("m1", "fail"))
+	want(t, "error", len(fail.of("error")), 1)
+	want(t, "once more", len(post(t, h, "ann", regenerate, "", user("m1", "fail")).of("error")), 1)
 	a := post(t, h, "ann", regenerate, "", user("m1", "hello"))
-	want(t, "once more", a.text(), "You said: hello")
+	want(t, "text", a.text(), "You said: hello")
 	want(t, "repeat", post(t, h, "ann", submit, "m1", user("m1", "hello")).text(), "You said: hello")
 	for _, b := range []answer{
 		post(t, h, "ann", submit, "m1", user("m1", "hallo")), post(t, h, "ann", regenerate, a.message(), user("m1", "hello")),
