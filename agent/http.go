@@ -60,6 +60,8 @@ func (a *Agent[C]) Options(o turnhttp.Options[State[C]]) turnhttp.Options[State[
 			return &orchestrator.InputError{Field: "Idempotency-Key", Reason: "begins with a word that the agent uses"}
 		case blank(in.Text): // whoever does not wait for the turn is told too
 			return errBlank
+		case a.def.Steer == IntoTurn && replaces(in): // the turn in flight is not what it is about
+			return nil
 		}
 		return a.steer(ctx, session, in)
 	}
@@ -195,6 +197,8 @@ func questionInput(q approval.Question, given approval.Answer) (orchestrator.Inp
 	case ans.Kind == Approval && body.Approved != nil && body.Result == nil:
 		ans.Approved, ans.Note, ans.Failed = *body.Approved, body.Note, false
 	case ans.Kind == Client && isText && body.Approved == nil:
+	case ans.Kind == Client && body.Result != nil && body.Approved == nil:
+		ans.Result = string(body.Result)
 	case ans.Kind == Input && (isText || body.Result == nil && body.Failed) && body.Approved == nil:
 	case ans.Kind == Input && asks.Form != nil && body.Result != nil && body.Approved == nil:
 		ans.Result = string(body.Result)

@@ -85,7 +85,7 @@ func (t *teller) void(fault string, fits func(of function, iteration int) bool) 
 	t.calls = slices.DeleteFunc(t.calls, func(c *Call) bool {
 		gone := c.Name != "" && fits(c.function, c.iteration)
 		if gone {
-			t.to.Result(c, nil, fault)
+			t.to.Undo(c, fault)
 		}
 		return gone
 	})

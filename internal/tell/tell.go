@@ -28,10 +28,12 @@ type Protocol interface {
 	Ended(d *Doing, fault string)
 
 	// Call shows a call of a tool with its input. The same call may be shown again, with another input. Result shows
-	// what has come of it: the output, which is JSON, or a fault. A call whose attempt fails has a fault in place of
-	// what it had before.
+	// what has come of it: the output, which is JSON, or a fault.
 	Call(*Call)
 	Result(c *Call, output json.RawMessage, fault string)
+
+	// Undo makes a call void, which is shown no more: fault says why.
+	Undo(c *Call, fault string)
 
 	// Reasoning shows what the model has thought.
 	Reasoning(id, text string)

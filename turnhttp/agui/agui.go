@@ -176,6 +176,9 @@ func (p *protocol) Result(c *tell.Call, output json.RawMessage, fault string) {
 	p.send(event{Type: "TOOL_CALL_RESULT", MessageID: c.ID + "-result", ToolCallID: c.ID, Content: &content})
 }
 
+// Undo implements [tell.Protocol].
+func (p *protocol) Undo(c *tell.Call, fault string) { p.Result(c, nil, fault) }
+
 // Reasoning implements [tell.Protocol].
 func (p *protocol) Reasoning(id, text string) {
 	p.send(event{Type: "REASONING_START", MessageID: id})
