@@ -177,7 +177,13 @@ func (p *protocol) Result(c *tell.Call, output json.RawMessage, fault string) {
 }
 
 // Undo implements [tell.Protocol].
-func (p *protocol) Undo(c *tell.Call, fault string) { p.Result(c, nil, fault) }
+func (p *protocol) Undo(c *tell.Call, fault string) {
+	if p.client != nil {
+		p.client.dropCall(p, c.ID)
+		return
+	}
+	p.Result(c, nil, fault)
+}
 
 // Reasoning implements [tell.Protocol].
 func (p *protocol) Reasoning(id, text string) {

@@ -1,9 +1,9 @@
 // Package agui serves a bot to front ends that speak the protocol of AG-UI 1.0. [Handler] takes what a client of AG-UI
 // sends, such as HttpAgent of npm's @ag-ui/client, and [Write] writes a turn on a route of a program's own.
 //
-//	agent := agui.Handler(a.Bot(), agui.Options[State]{Options: a.Options(turnhttp.Options[State]{Authorize: …})})
-//	mux.Handle("/agent", agent)
-//	mux.Handle("/agent/connect", agent)
+//	h := agui.Handler(a.Bot(), a.Options(turnhttp.Options[State]{Authorize: …}), nil)
+//	mux.Handle("/agent", h)
+//	mux.Handle("/agent/connect", h)
 //
 // # What a client says
 //

@@ -21,14 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-// Options say what clients may do and see. Authorize and Reply have no default.
+// Options say what clients of AG-UI see beside what turnhttp.Options say. The zero value, and nil, mean the defaults.
 type Options[S any] struct {
-	// Options are those of turnhttp.Handler. Of an agent they are Agent.Options. Input reads a JSON object with the
-	// member message, unless Body says otherwise. Reply is the result of a run, and its member text, if it has one, is
-	// what the bot has said. MaxBody 0 means 8 MiB: a client sends the whole conversation. OptionalKey, MaxReaders and
-	// Security have no meaning here.
-	turnhttp.Options[S]
-
 	// Body returns what Input reads, for a bot that takes more than text: a value of JSON. nil means {"message": …}, and
 	// a message of the user with a part that is no text is refused.
 	Body func(RunInput) any
@@ -36,8 +30,10 @@ type Options[S any] struct {
 	// State returns what a client sees of a settled turn as the state of its page. nil means that pages have no state.
 	State func(*orchestrator.Result[S]) any
 
-	// Tools are the intents that a client sees as tool calls, without input and result: see turnhttp.Show.
+	// Tools are the intents that a client sees as tool calls, without input and result. Part returns what it sees of a
+	// part that the bot has shown. See turnhttp.Show.
 	Tools []string
+	Part  func(turnhttp.Part) turnhttp.Part
 
 	// Cancelled says that clients take the outcome cancelled, for a turn that was abandoned. @ag-ui/client does so from
 	// 1.0 on, and 0.0.59 throws. Without it such a run ends with RUN_ERROR.
@@ -46,15 +42,23 @@ type Options[S any] struct {
 
 // Handler serves a bot to clients of AG-UI, such as HttpAgent:
 //
-//	agent := agui.Handler(bot, agui.Options[State]{Options: turnhttp.Options[State]{Authorize: …, Reply: …}})
-//	mux.Handle("/agent", agent)
-//	mux.Handle("/agent/connect", agent)
+//	h := agui.Handler(bot, turnhttp.Options[State]{Authorize: …, Reply: …}, nil)
+//	mux.Handle("/agent", h)
+//	mux.Handle("/agent/connect", h)
 //
 // POST runs what the client says in the thread, which is the session, and answers as [Write] does. If the last segment
 // of the path is connect, POST shows the thread as it is, and goes on with the turn in flight. See the package comment.
-func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handler {
+//
+// The options are those of turnhttp.Handler, which panics as this does; of an agent they are Agent.Options. Input reads a
+// JSON object with the member message, unless Options.Body says otherwise. Reply is the result of a run: a string is the
+// text that the bot has said, and so is the member text of an object. MaxBody 0 means 8 MiB: a client sends the whole
+// conversation. OptionalKey and Security have no meaning here.
+func Handler[S any](bot *orchestrator.Orchestrator[S], o turnhttp.Options[S], ui *Options[S]) http.Handler {
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
-	s := &server[S]{o, bot, turnhttp.RulesOf(bot, o.Options)}
+	s := &server[S]{Options: o, bot: bot, rules: turnhttp.RulesOf(bot, o), reply: tell.ReplyOf(o)}
+	if ui != nil {
+		s.ui = *ui
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve := s.run
 		if path.Base(r.URL.Path) == "connect" {
@@ -65,9 +69,11 @@ func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handle
 }
 
 type server[S any] struct {
-	Options[S]
+	turnhttp.Options[S]
+	ui    Options[S]
 	bot   *orchestrator.Orchestrator[S]
 	rules *turnhttp.Rules[S]
+	reply func(*orchestrator.Result[S]) turnhttp.Reply
 }
 
 // read reads a request.
@@ -131,8 +137,8 @@ func (s *server[S]) say(r *http.Request, in RunInput) ([]turnhttp.Call[S], error
 	}
 	text, plain := m.Text()
 	var body any = map[string]string{"message": text}
-	if s.Body != nil {
-		body = s.Body(in)
+	if s.ui.Body != nil {
+		body = s.ui.Body(in)
 	} else if !plain {
 		return nil, httpjson.ErrBadRequest.Because("The message of the user has a part that is no text.")
 	}
@@ -297,11 +303,11 @@ func (s *server[S]) show(
 	if err != nil {
 		return err
 	}
-	c := &client{input: in, cancelled: s.Cancelled, history: history}
-	if s.State != nil {
+	c := &client{input: in, cancelled: s.ui.Cancelled, history: history}
+	if s.ui.State != nil {
 		res, err := s.bot.Turn(r.Context(), in.ThreadID, checkpoint.Newest)
 		if err == nil {
-			c.state, err = stateOf(s.State, res)
+			c.state, err = stateOf(s.ui.State, res)
 		}
 		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
 			return err
@@ -309,7 +315,7 @@ func (s *server[S]) show(
 	}
 	show := of(func(res *orchestrator.Result[S]) turnhttp.Reply { return s.replyTo(c, sees, res) })
 	events := show.Events
-	show.Tools = s.Tools
+	show.Tools, show.Part = s.ui.Tools, s.ui.Part
 	show.Events = func(ctx context.Context) iter.Seq2[orchestrator.Shown, error] {
 		return func(yield func(orchestrator.Shown, error) bool) {
 			defer func() { c.at = cursor{number: afterEvents} }()
@@ -331,12 +337,12 @@ func (s *server[S]) show(
 
 // replyTo returns what a client gets of a settled turn.
 func (s *server[S]) replyTo(c *client, sees may, res *orchestrator.Result[S]) turnhttp.Reply {
-	said := tell.ReplyOf(s.Options.Options)(res)
+	said := s.reply(res)
 	said.Questions = slices.DeleteFunc(said.Questions, func(q approval.Question) bool {
 		return sees == nothing || sees == clientTools && !q.Client
 	})
-	if s.State != nil {
-		c.after, _ = stateOf(s.State, res) // what cannot be JSON is not shown
+	if s.ui.State != nil {
+		c.after, _ = stateOf(s.ui.State, res) // what cannot be JSON is not shown
 	}
 	return said
 }

@@ -10,6 +10,9 @@ import (
 // told returns a message of the bot's history as messages of AG-UI: one for its words and calls, and one for each result.
 func told(number int, m message.Message) (all []any) {
 	id := "m-" + strconv.Itoa(number)
+	if m.Role == message.RoleUser && m.ID != "" { // that of the client who has said it
+		id = m.ID
+	}
 	with := &clientMessage{ID: id, Role: m.Role}
 	for _, part := range turnhttp.PartsOf(m) {
 		switch part.Type {

@@ -10,7 +10,7 @@ import (
 )
 
 // few are the checks that run without HOLDFAST_TEST_CLIENTS.
-var few = []string{"text", "state", "approval", "everywhere"}
+var few = []string{"text", "tools", "state", "approval", "repeat"}
 
 // HttpAgent, as npm has it, talks with the handler. Processes are killed meanwhile.
 func TestHttpAgent(t *testing.T) {

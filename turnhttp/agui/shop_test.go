@@ -126,8 +126,8 @@ func newShop(db *sql.DB, stores *sqlite.DB) (*agent.Agent[struct{}], http.Handle
 		"customer": {"turn", "follow"},
 	} {
 		o := a.Options(turnhttp.Options[state]{Authorize: turnhttp.Allow(turnhttp.Actor(name), actions...)})
-		h := agui.Handler(a.Bot(), agui.Options[state]{
-			Options: o, Cancelled: name == "desk",
+		h := agui.Handler(a.Bot(), o, &agui.Options[state]{
+			Cancelled: name == "desk",
 			State: func(res *orchestrator.Result[state]) any {
 				return map[string]any{"turn": res.Turn, "text": res.State.Output, "much": strings.Repeat("x", 1000)}
 			},
