@@ -74,8 +74,12 @@ race: setup ## run under the race detector what has goroutines, once for each li
 	@packages=$$(go list $(PACKAGES) | grep -vE '$(SINGLE)'); $(RUN) -memory -- \
 		go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages
 
-clients: setup ## run the tests with programs that others wrote: a proxy
-	@HOLDFAST_TEST_CLIENTS=1 go test -vet=off -count 1 -timeout 30m -run '^TestRollingNginx$$' ./serve
+# The tests with clients and proxies that others wrote.
+CLIENTS := ^Test(RollingNginx|Proxies|Clients|HttpAgent)$$
+
+clients: setup ## run the tests with programs that others wrote: proxies, and clients of npm
+	@HOLDFAST_TEST_CLIENTS=1 HOLDFAST_TEST_REQUIRED=1 go test -vet=off -count 1 -timeout 30m -run '$(CLIENTS)' \
+		./serve ./turnhttp ./turnhttp/agui
 
 shuffle: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)
