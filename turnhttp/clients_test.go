@@ -21,7 +21,8 @@ func TestClients(t *testing.T) {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	cmd := npm.Node(t, "testdata/clients.mjs", server.URL, t.TempDir(), "../turnhttp/openapi.json", "../workflow/workflowhttp/openapi.json")
+	cmd := npm.Node(t, "testdata/clients.mjs", server.URL, t.TempDir(),
+		"../turnhttp/openapi.json", "../workflow/workflowhttp/openapi.json")
 	var said strings.Builder
 	cmd.Stderr = &said
 	if out, err := cmd.Output(); err != nil {

@@ -177,7 +177,8 @@ func nginx(t *testing.T, port, servers string) {
 		paths += fmt.Sprintf("%s_temp_path %s/%s;\n", name, dir, name)
 	}
 	conf := filepath.Join(dir, "nginx.conf")
-	doc := fmt.Sprintf("daemon off;\n%s\npid %s/pid;\nevents {}\nhttp {\naccess_log off;\n%s%s\n}\n", user, dir, paths, servers)
+	doc := fmt.Sprintf("daemon off;\n%s\npid %s/pid;\nevents {}\nhttp {\naccess_log off;\n%s%s\n}\n",
+		user, dir, paths, servers)
 	if err := os.WriteFile(conf, []byte(doc), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +240,8 @@ func testKilled(t *testing.T, lines string, ends bool) {
 	}
 }
 
-// The inner tier takes X-Accel-Buffering for itself, so the outer one collects what comes with HTTP 1.0, the header too.
+// The inner tier takes X-Accel-Buffering for itself. So the outer one collects what comes with HTTP 1.0, and the
+// header too.
 func testTiers(t *testing.T) {
 	for _, c := range []struct {
 		name, inner, outer string
@@ -295,7 +297,8 @@ func testQuiet(t *testing.T) {
 		t.Run(c.timeout, func(t *testing.T) {
 			t.Parallel()
 			p, port := newProxied(t), freePort(t)
-			nginx(t, port, fmt.Sprintf(server, port, p.addr(), "proxy_http_version 1.1; proxy_read_timeout "+c.timeout+";"))
+			lines := "proxy_http_version 1.1; proxy_read_timeout " + c.timeout + ";"
+			nginx(t, port, fmt.Sprintf(server, port, p.addr(), lines))
 			s := p.begin(http.DefaultClient, "http://127.0.0.1:"+port)
 			if !s.has(`"delta":"one "`, soon) {
 				t.Error("the first word was held back")

@@ -71,7 +71,8 @@ func (x *Rules[S]) Input(r *http.Request, body io.Reader, request string) (orche
 	return in, err
 }
 
-// Told says that a client was told of an error, other than by Serve: OnError is told of what is a status of 500 or more.
+// Told says that a client was told of an error, other than by Serve. OnError is told of it if it is a status of 500 or
+// more.
 func (x *Rules[S]) Told(r *http.Request, err error) {
 	if Status(err) >= http.StatusInternalServerError {
 		x.s.report(r.Context(), r, err)

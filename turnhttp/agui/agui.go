@@ -260,7 +260,8 @@ func usageOf(u orchestrator.Usage) []usage {
 		return nil
 	}
 	return []usage{{
-		Provider: u.Provider, Model: u.Model, InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
+		Provider: u.Provider, Model: u.Model,
+		InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
 	}}
 }
 

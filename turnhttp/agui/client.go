@@ -324,8 +324,8 @@ func (c *client) sendState(p *protocol) {
 	c.state = c.after
 }
 
-// interruptID is the id of an interrupt: that of the question, and the sum of what was shown of it. So the answer of any
-// client says what it is an answer to.
+// interruptID is the id of an interrupt: that of the question, and the sum of what was shown of it. So the answer of
+// any client says what it is an answer to.
 func interruptID(question, sum string) string { return question + "." + sum }
 
 // questionOf returns the question of an interrupt, and the sum.

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-// told returns a message of the bot's history as messages of AG-UI: one for its words and calls, and one for each result.
+// told returns a message of the bot's history as messages of AG-UI: one for its words and calls, and one for each
+// result.
 func told(number int, m message.Message) (all []any) {
 	id := "m-" + strconv.Itoa(number)
 	if m.Role == message.RoleUser && m.ID != "" { // that of the client who has said it

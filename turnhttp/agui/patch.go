@@ -36,12 +36,12 @@ func changes(all *[]operation, path string, from, to json.RawMessage) {
 		return
 	}
 	var wasMap, isMap map[string]json.RawMessage
-	if begins(from, '{') && begins(to, '{') && json.Unmarshal(from, &wasMap) == nil && json.Unmarshal(to, &isMap) == nil {
+	var was, is []json.RawMessage
+	switch {
+	case both(from, to, '{', &wasMap, &isMap):
 		changedMembers(all, path, wasMap, isMap)
 		return
-	}
-	var was, is []json.RawMessage
-	if !begins(from, '[') || !begins(to, '[') || json.Unmarshal(from, &was) != nil || json.Unmarshal(to, &is) != nil {
+	case !both(from, to, '[', &was, &is):
 		*all = append(*all, operation{"replace", path, to})
 		return
 	}
@@ -80,6 +80,11 @@ func changedMembers(all *[]operation, path string, was, is map[string]json.RawMe
 			changes(all, at, old, value)
 		}
 	}
+}
+
+// both reads two documents that begin with a sign, and reports whether they do.
+func both[T any](from, to json.RawMessage, sign byte, was, is *T) bool {
+	return begins(from, sign) && begins(to, sign) && json.Unmarshal(from, was) == nil && json.Unmarshal(to, is) == nil
 }
 
 func begins(doc json.RawMessage, with byte) bool {

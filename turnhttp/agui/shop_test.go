@@ -106,7 +106,9 @@ func newShop(db *sql.DB, stores *sqlite.DB) (*agent.Agent[struct{}], http.Handle
 	a, err := agent.New(agent.Definition[struct{}]{
 		Name: "shop", Model: agent.ModelFunc(model), ShowReasoning: true,
 		Tools: []agent.Tool{
-			agent.Read("find", "", func(_ context.Context, o order) (string, error) { return o.Number + " is lost", nil }),
+			agent.Read("find", "", func(_ context.Context, o order) (string, error) {
+				return o.Number + " is lost", nil
+			}),
 			agent.ClientTool[order]("where", ""),
 			agent.Effect[order, string]{
 				Name: "refund", Class: ledger.Verifiable, Verify: verify, Run: pay,
@@ -138,7 +140,8 @@ func newShop(db *sql.DB, stores *sqlite.DB) (*agent.Agent[struct{}], http.Handle
 	}
 	mux.HandleFunc("GET /paid/{number}", func(w http.ResponseWriter, r *http.Request) {
 		var n int
-		err := db.QueryRowContext(r.Context(), "SELECT count(*) FROM payments WHERE number = ?", r.PathValue("number")).Scan(&n)
+		const query = "SELECT count(*) FROM payments WHERE number = ?"
+		err := db.QueryRowContext(r.Context(), query, r.PathValue("number")).Scan(&n)
 		fmt.Fprintf(w, `{"paid": %d, "error": %q}`, n, fmt.Sprint(err))
 	})
 	return a, mux, nil
