@@ -49,10 +49,10 @@ type Options[S any] struct {
 // POST runs what the client says in the thread, which is the session, and answers as [Write] does. If the last segment
 // of the path is connect, POST shows the thread as it is, and goes on with the turn in flight. See the package comment.
 //
-// The options are those of turnhttp.Handler, which panics as this does. Those of an agent are Agent.Options. Input reads
-// a JSON object with the member message, unless Options.Body says otherwise. Reply is the result of a run: a string is
-// the text that the bot has said, and so is the member text of an object. MaxBody 0 means 8 MiB: a client sends the
-// whole conversation. OptionalKey and Security have no meaning here.
+// The options are those of turnhttp.Handler, which panics as this does. Those of an agent are Agent.Options. Input
+// reads a JSON object with the member message, unless Options.Body says otherwise. Reply is the result of a run: a
+// string is the text that the bot has said, and so is the member text of an object. MaxBody 0 means 8 MiB: a client
+// sends the whole conversation. OptionalKey and Security have no meaning here.
 func Handler[S any](bot *orchestrator.Orchestrator[S], o turnhttp.Options[S], ui *Options[S]) http.Handler {
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
 	s := &server[S]{Options: o, bot: bot, rules: turnhttp.RulesOf(bot, o), reply: tell.ReplyOf(o)}
