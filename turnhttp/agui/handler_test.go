@@ -187,13 +187,13 @@ func TestRefused(t *testing.T) {
 	h := agui.Handler(bot, o, nil)
 	for body, want := range map[string]int{
 		``: 400, `[]`: 400, `{"threadId":"t"}`: 400, `{"threadId":"t","runId":"r"}`: 400,
-		`{"threadId":"","runId":"r","messages":[{"id":"1","role":"user","content":"x"}]}`:                    400,
-		`{"threadId":"t","runId":"r","messages":[{"role":"user","content":"x"}]}`:                            400,
-		`{"threadId":"t","runId":"r","messages":[{"id":"1","role":"user","content":{"a":1}}]}`:               400,
-		`{"threadId":"t","runId":"r","messages":[{"id":"turnhttp/answer/1","role":"user","content":"x"}]}`:   400,
-		`{"threadId":"t","runId":"r","messages":"x"}`:                                                        400,
-		`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"a.b","status":"resolved"}]}`:    404,
-		`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"a.b","status":"what"}]}`:        400,
+		`{"threadId":"","runId":"r","messages":[{"id":"1","role":"user","content":"x"}]}`:                   400,
+		`{"threadId":"t","runId":"r","messages":[{"role":"user","content":"x"}]}`:                           400,
+		`{"threadId":"t","runId":"r","messages":[{"id":"1","role":"user","content":{"a":1}}]}`:              400,
+		`{"threadId":"t","runId":"r","messages":[{"id":"turnhttp/answer/1","role":"user","content":"x"}]}`:  400,
+		`{"threadId":"t","runId":"r","messages":"x"}`:                                                       400,
+		`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"a.b","status":"resolved"}]}`:   404,
+		`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"a.b","status":"what"}]}`:       400,
 		`{"threadId":"` + strings.Repeat("t", 513) + `","runId":"r","messages":[{"id":"1","role":"user"}]}`: 400,
 	} {
 		if status, _ := post(t, h, "/agent", body); status != want {
