@@ -135,6 +135,9 @@ func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var to target
 	if err == nil && at.action != "" {
 		to, err = s.admit(r, names[0], at.action)
+		if err == nil && r.Method == http.MethodPost { // also without a body: a page of another origin may not send this
+			err = httpjson.CheckType(r)
+		}
 		if err == nil {
 			err = httpjson.DropBody(w, r)
 		}
