@@ -74,8 +74,9 @@ race: setup ## run under the race detector what has goroutines, once for each li
 	@packages=$$(go list $(PACKAGES) | grep -vE '$(SINGLE)'); $(RUN) -memory -- \
 		go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages
 
-clients: setup ## run the tests with programs that others wrote: a proxy
+clients: setup ## run the tests with programs that others wrote: a proxy, and pages of the AI SDK
 	@HOLDFAST_TEST_CLIENTS=1 go test -vet=off -count 1 -timeout 30m -run '^TestRollingNginx$$' ./serve
+	@HOLDFAST_TEST_CLIENTS=1 go test -vet=off -count 1 -timeout 30m ./turnhttp/uichat
 
 shuffle: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)

@@ -49,18 +49,18 @@ type File struct{ Name, MediaType, URL string }
 //
 // The options are those of turnhttp.Handler, for the bot of an agent those of Agent.Options. Authorize is asked for
 // ActionTurn, ActionAnswer or ActionClient, ActionFollow and ActionStop. Input gets a request whose body is {"message":
-// …}. Of what Reply returns, the member "text" is the text, and all of it is a part data-reply; a turnhttp.Reply is used
-// as it is. MaxBody is 8 MiB by default, since the page sends all messages with each request. Only the newest one counts:
-// the bot has the others. ProblemBase, MaxReaders and Security have no effect.
+// …}. Of what Reply returns, the member "text" is the text, and all of it is a part data-reply; a turnhttp.Reply is
+// used as it is. MaxBody is 8 MiB by default, since the page sends all messages with each request. Only the newest one
+// counts: the bot has the others. ProblemBase, MaxReaders and Security have no effect.
 //
 // # What a message is
 //
 // A message of the user is one turn, and its id is the request id: a repeat runs nothing twice. What the bot says until
-// the next message of the user is one message, and its id is the id of the run that began it. Its metadata has the usage
-// and the cost of the newest turn. A message with a known id and another text is an edit, and with trigger
+// the next message of the user is one message, and its id is the id of the run that began it. Its metadata has the
+// usage and the cost of the newest turn. A message with a known id and another text is an edit, and with trigger
 // regenerate-message the same text is said again. Both are one turn, which forgets the message and all behind it, and
-// then hears the text. Nothing that tools have done is undone. Only an Options.Chat that is a turnhttp.Editor takes them,
-// as that of an agent is; otherwise they are 409.
+// then hears the text. Nothing that tools have done is undone. Only an Options.Chat that is a turnhttp.Editor takes
+// them, as that of an agent is; otherwise they are 409.
 //
 // # What a bot asks
 //
@@ -135,7 +135,7 @@ func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var to target
 	if err == nil && at.action != "" {
 		to, err = s.admit(r, names[0], at.action)
-		if err == nil && r.Method == http.MethodPost { // also without a body: a page of another origin may not send this
+		if err == nil && r.Method == http.MethodPost { // a form of another origin may not send this
 			err = httpjson.CheckType(r)
 		}
 		if err == nil {

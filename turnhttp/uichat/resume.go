@@ -38,8 +38,8 @@ func (g *page) goesOn(m *uiMessage) {
 		if p.ToolCallID != "" {
 			g.knows[p.ToolCallID] = true
 			g.before = append(g.before, chunk{
-				Type: "tool-input-available", ToolCallID: p.ToolCallID, ToolName: p.ToolName, Input: p.Input, Dynamic: true,
-				Executed: yes(),
+				Type: "tool-input-available", ToolCallID: p.ToolCallID, ToolName: p.ToolName, Input: p.Input,
+				Dynamic: true, Executed: yes(),
 			})
 		}
 		switch {
@@ -47,12 +47,16 @@ func (g *page) goesOn(m *uiMessage) {
 			g.before = append(g.before, chunk{Type: "start-step"})
 		case p.Type == "text":
 			const id = "before"
-			g.before = append(g.before, chunk{Type: "text-start", ID: id}, chunk{Type: "text-delta", ID: id, Delta: p.Text},
-				chunk{Type: "text-end", ID: id})
+			g.before = append(g.before, chunk{Type: "text-start", ID: id},
+				chunk{Type: "text-delta", ID: id, Delta: p.Text}, chunk{Type: "text-end", ID: id})
 		case p.State == "output-available":
-			g.before = append(g.before, chunk{Type: "tool-output-available", ToolCallID: p.ToolCallID, Output: p.Output})
+			g.before = append(g.before, chunk{
+				Type: "tool-output-available", ToolCallID: p.ToolCallID, Output: p.Output,
+			})
 		case p.State == "output-error":
-			g.before = append(g.before, chunk{Type: "tool-output-error", ToolCallID: p.ToolCallID, ErrorText: p.ErrorText})
+			g.before = append(g.before, chunk{
+				Type: "tool-output-error", ToolCallID: p.ToolCallID, ErrorText: p.ErrorText,
+			})
 		case p.State == "approval-requested":
 			g.before = append(g.before, chunk{
 				Type: "tool-approval-request", ToolCallID: p.ToolCallID, ApprovalID: p.Approval.ID,

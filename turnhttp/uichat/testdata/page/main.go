@@ -23,7 +23,8 @@ func main() {
 	stores := sqlite.New(db, nil)
 	must(0, stores.Up(ctx))
 	model := scripted.New(
-		scripted.On(`(?i)refund (\w+)`, scripted.Call("refund", `{"Number": "{1}"}`), scripted.Say("It is {result}.")),
+		scripted.On(`(?i)refund (\w+)`,
+			scripted.Call("refund", `{"Number": "{1}"}`), scripted.Say("It is {result}.")),
 		scripted.On("", scripted.Say("I can refund A1042, if you agree. I say it slowly, so that you can stop me, edit "+
 			"what you said, load the page again, or kill the server and start it again.")))
 	model.Delay = 150 * time.Millisecond
