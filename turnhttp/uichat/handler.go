@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/approval"
@@ -51,7 +52,7 @@ type File struct{ Name, MediaType, URL string }
 // ActionTurn, ActionAnswer or ActionClient, ActionFollow and ActionStop. Input gets a request whose body is {"message":
 // …}. Of what Reply returns, the member "text" is the text, and all of it is a part data-reply; a turnhttp.Reply is
 // used as it is. MaxBody is 8 MiB by default, since the page sends all messages with each request. Only the newest one
-// counts: the bot has the others. ProblemBase, MaxReaders and Security have no effect.
+// counts: the bot has the others. ProblemBase and Security have no effect.
 //
 // # What a message is
 //
@@ -84,6 +85,7 @@ func Handler[S any](bot *orchestrator.Orchestrator[S], o turnhttp.Options[S], ui
 		s.ui = *ui
 	}
 	s.o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
+	s.o.MaxReaders = cmp.Or(o.MaxReaders, 5000)
 	s.o.TurnTimeout = cmp.Or(o.TurnTimeout, 5*time.Minute)
 	s.editor, _ = o.Chat.(turnhttp.Editor)
 	s.below = []route{
@@ -105,6 +107,8 @@ type server[S any] struct {
 	reply  func(*orchestrator.Result[S]) turnhttp.Reply
 
 	top, below []route
+
+	readers atomic.Int64 // of GET stream
 }
 
 // A route serves a method and the end of a path.

@@ -4,15 +4,26 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/approval"
+	"github.com/holdfast-go/holdfast/internal/httpjson"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
+var errReaders = &httpjson.Refusal{
+	Type: "too-many-readers", Status: http.StatusServiceUnavailable, Retryable: true, RetryAfter: 5 * time.Second,
+	Text: "Too many readers are connected.",
+}
+
 // getStream shows the turn in flight. The page begins its message anew. So if the turn has taken an answer, the page
 // gets first what the message had before.
 func (s *server[S]) getStream(w http.ResponseWriter, r *http.Request, to target) error {
+	defer s.readers.Add(-1)
+	if s.readers.Add(1) > int64(s.o.MaxReaders) {
+		return errReaders
+	}
 	g := newPage()
 	st, err := s.inspect(r.Context(), to.session)
 	if err != nil {
