@@ -33,12 +33,14 @@ LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$
 
 # What make race leaves out although its package has goroutines: the settings, the long searches on stores other than
 # memory, the sessions of agents on stores other than PostgreSQL, a thousand readers of a file, the stories of one
-# caller, the processes that boot at once or are killed or stopped, and the broken stores and engines.
+# caller, the processes that boot at once or are killed or stopped, the programs that the documents have, which are
+# built without the detector anyway, and the broken stores and engines.
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
 ONE_CALLER := CrashEverywhere|Large|LateCopy|LostReply|PostgresDeadVersions|PostgresGrantsSuffice|PostgresListAll|PostgresStandbyStopped|PostgresSweepOfSaid|RedisCopyTooMuch|RedisCostIsFlat|SQLiteCrowd|StandbyStopped
+PROGRAMS   := ModuleOfOnesOwn|Users
 PROCESSES  := AgentKilled|AskKilled|BootTogether|ChildAsks|Deploys|KillAgainAndAgain|KillEverywhere|KillEverywhereOfVendors|LoopKilledEverywhere|OnceKilled|OnceStopped|OnceVendorFails|Processes|RecordsKilled|RollingRestart|ScheduleOfManyProcesses|StopEverywhere|Takeover|TakeoverOfManyKilled|TurnInStep|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^TestFunctions$$/^one_connection$$|^TestInstances$$/^(sqlite|postgres|redis)|^Test(AgentHistories|Sessions)$$/^(sqlite|redis|postgres_and_redis)$$
-UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETTING)
+UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES)|$(PROGRAMS))$$|$(ON_SERVERS)|$(SETTING)
 
 # What make test runs. Benchmarks are make bench-once's.
 TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
@@ -74,12 +76,13 @@ race: setup ## run under the race detector what has goroutines, once for each li
 	@packages=$$(go list $(PACKAGES) | grep -vE '$(SINGLE)'); $(RUN) -memory -- \
 		go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages
 
-# The tests with clients and proxies that others wrote.
-CLIENTS := ^Test(RollingNginx|Proxies|Clients|HttpAgent)$$
+# The tests with programs that others wrote. Those of uichat are in each of its tests with pages.
+CLIENTS := ^Test(RollingNginx|Generators|Proxies|Clients|HttpAgent)$$
 
-clients: setup ## run the tests with programs that others wrote: proxies, and clients of npm
+clients: setup ## run the tests with programs that others wrote: proxies, generators of clients, clients of npm
 	@HOLDFAST_TEST_CLIENTS=1 HOLDFAST_TEST_REQUIRED=1 go test -vet=off -count 1 -timeout 30m -run '$(CLIENTS)' \
-		./serve ./turnhttp ./turnhttp/agui
+		./serve ./internal/test/openapitest ./turnhttp ./turnhttp/agui
+	@HOLDFAST_TEST_CLIENTS=1 HOLDFAST_TEST_REQUIRED=1 go test -vet=off -count 1 -timeout 30m ./turnhttp/uichat
 
 shuffle: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)

@@ -78,8 +78,8 @@ func (a *Agent[C]) find(
 	return 0, found, checkpoint.ErrNotFound
 }
 
-// cut forgets the message that an input replaces, and all behind it. The calls that wait belong to that. What tools have
-// done is not undone, and the transcript keeps what was said until it is tidied up.
+// cut forgets the message that an input replaces, and all behind it. The calls that wait belong to that. What tools
+// have done is not undone, and the transcript keeps what was said until it is tidied up.
 func (a *Agent[C]) cut(ctx context.Context, t *Turn[C], e turnhttp.Edit) error {
 	s := &t.State
 	n, m, err := a.find(ctx, t.Session, s, e.ID)

@@ -42,14 +42,14 @@ type Chat interface {
 type Editor interface {
 	Chat
 
-	// Said returns what a user has said under an id, and the number of the turn that has heard it. The id is the request
-	// id of the first input that said it. If the conversation has no such message, or has it no longer, the error is
-	// checkpoint.ErrNotFound.
+	// Said returns what a user has said under an id, and the number of the turn that has heard it. The id is the
+	// request id of the first input that said it. If the conversation has no such message, or has it no longer, the
+	// error is checkpoint.ErrNotFound.
 	Said(ctx context.Context, session, id string) (text string, turn int, err error)
 
-	// Anew returns in as an input that replaces what was said: its turn forgets the message and all behind it, and then
-	// hears in. Of several at once the last one stays. If e names a run, and the reply to the message is no longer that
-	// run's, the turn refuses the input. Data of the input has e as its member "anew".
+	// Anew returns in as an input that replaces what was said: its turn forgets the message and all behind it, and
+	// then hears in. Of several at once the last one stays. If e names a run, and the reply to the message is no longer
+	// that run's, the turn refuses the input. Data of the input has e as its member "anew".
 	Anew(in orchestrator.Input, e Edit) (orchestrator.Input, error)
 }
 

@@ -217,13 +217,15 @@ var scenes = []scene{
 	{
 		name: "calls that a bot shows",
 		events: []orchestrator.Event{
-			ev(started), ev(begins, in("model", 1)), ev(part, in("model", 1), shows(turnhttp.Part{Type: "reasoning", Text: "Hm."})),
+			ev(started), ev(begins, in("model", 1)),
+			ev(part, in("model", 1), shows(turnhttp.Part{Type: "reasoning", Text: "Hm."})),
 			ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_call", ID: "c1", Name: "look", Args: []byte(`{"n":1}`)})),
 			ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_call", ID: "c2", Name: "pay"})),
 			ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_call", ID: "c3", Name: "slow"})),
 			ev(part, in("model", 1), shows(turnhttp.Part{Type: "odd"})), ev(ends, in("model", 1)),
 			ev(part, in("tools", 1), at(1), shows(turnhttp.Part{Type: "tool_result", ID: "c1", Text: `{"found":2}`})),
-			ev(part, in("tools", 1), at(1), shows(turnhttp.Part{Type: "tool_result", ID: "c2", Text: "no money", Failed: true})),
+			ev(part, in("tools", 1), at(1),
+				shows(turnhttp.Part{Type: "tool_result", ID: "c2", Text: "no money", Failed: true})),
 			ev(settled, at(1)),
 		},
 		ui: []string{

@@ -100,7 +100,9 @@ func (s *server[S]) postAnswers(
 		}
 	}
 	for i, a := range all {
-		g.denied[a.id] = a.denied
+		if !a.output {
+			g.denied[a.id] = a.denied
+		}
 		p, err := s.desk.Post(ctx, to.session, a.id, approval.Answer{
 			Data: a.data, Sum: a.sum, By: string(to.actor), Client: to.client,
 		})

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/approval"
@@ -49,18 +50,18 @@ type File struct{ Name, MediaType, URL string }
 //
 // The options are those of turnhttp.Handler, for the bot of an agent those of Agent.Options. Authorize is asked for
 // ActionTurn, ActionAnswer or ActionClient, ActionFollow and ActionStop. Input gets a request whose body is {"message":
-// …}. Of what Reply returns, the member "text" is the text, and all of it is a part data-reply; a turnhttp.Reply is used
-// as it is. MaxBody is 8 MiB by default, since the page sends all messages with each request. Only the newest one counts:
-// the bot has the others. ProblemBase, MaxReaders and Security have no effect.
+// …}. Of what Reply returns, the member "text" is the text, and all of it is a part data-reply; a turnhttp.Reply is
+// used as it is. MaxBody is 8 MiB by default, since the page sends all messages with each request. Only the newest one
+// counts: the bot has the others. ProblemBase and Security have no effect.
 //
 // # What a message is
 //
 // A message of the user is one turn, and its id is the request id: a repeat runs nothing twice. What the bot says until
-// the next message of the user is one message, and its id is the id of the run that began it. Its metadata has the usage
-// and the cost of the newest turn. A message with a known id and another text is an edit, and with trigger
+// the next message of the user is one message, and its id is the id of the run that began it. Its metadata has the
+// usage and the cost of the newest turn. A message with a known id and another text is an edit, and with trigger
 // regenerate-message the same text is said again. Both are one turn, which forgets the message and all behind it, and
-// then hears the text. Nothing that tools have done is undone. Only an Options.Chat that is a turnhttp.Editor takes them,
-// as that of an agent is; otherwise they are 409.
+// then hears the text. Nothing that tools have done is undone. Only an Options.Chat that is a turnhttp.Editor takes
+// them, as that of an agent is; otherwise they are 409.
 //
 // # What a bot asks
 //
@@ -84,6 +85,7 @@ func Handler[S any](bot *orchestrator.Orchestrator[S], o turnhttp.Options[S], ui
 		s.ui = *ui
 	}
 	s.o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
+	s.o.MaxReaders = cmp.Or(o.MaxReaders, 5000)
 	s.o.TurnTimeout = cmp.Or(o.TurnTimeout, 5*time.Minute)
 	s.editor, _ = o.Chat.(turnhttp.Editor)
 	s.below = []route{
@@ -105,6 +107,8 @@ type server[S any] struct {
 	reply  func(*orchestrator.Result[S]) turnhttp.Reply
 
 	top, below []route
+
+	readers atomic.Int64 // of GET stream
 }
 
 // A route serves a method and the end of a path.
@@ -135,6 +139,9 @@ func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var to target
 	if err == nil && at.action != "" {
 		to, err = s.admit(r, names[0], at.action)
+		if err == nil && r.Method == http.MethodPost { // a form of another origin may not send this
+			err = httpjson.CheckType(r)
+		}
 		if err == nil {
 			err = httpjson.DropBody(w, r)
 		}

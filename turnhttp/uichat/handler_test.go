@@ -67,7 +67,9 @@ func TestHide(t *testing.T) {
 		return turnhttp.Part{}
 	}})
 	a := post(t, s, "ann", submit, "", user("m1", "look A1"))
-	want(t, "calls", len(a.of("tool-input-available"))+len(a.of("tool-output-available"))+len(a.of("reasoning-start")), 0)
+	for _, kind := range []string{"tool-input-available", "tool-output-available", "reasoning-start"} {
+		want(t, kind, len(a.of(kind)), 0)
+	}
 	want(t, "history", s.history(t), `user m1 look A1 | assistant Done: {"cents":250,"order":"A1"}`)
 }
 
@@ -135,7 +137,8 @@ func TestEdit(t *testing.T) {
 	a := edit()
 	want(t, "edit", a.text(), "2: you said zwei")
 	want(t, "its repeat", edit().text()+edit().message(), a.text()+a.message())
-	want(t, "history", s.history(t), "user m1 one | assistant 1: you said one | user m2 zwei | assistant 2: you said zwei")
+	want(t, "history", s.history(t),
+		"user m1 one | assistant 1: you said one | user m2 zwei | assistant 2: you said zwei")
 	again := func() answer {
 		return post(t, s, "ann", regenerate, a.message(), user("m1", "one"), user("m2", "zwei"))
 	}
@@ -262,7 +265,8 @@ func TestOtherBot(t *testing.T) {
 	want(t, "text", a.text(), "You said: hello")
 	want(t, "repeat", post(t, h, "ann", submit, "m1", user("m1", "hello")).text(), "You said: hello")
 	for _, b := range []answer{
-		post(t, h, "ann", submit, "m1", user("m1", "hallo")), post(t, h, "ann", regenerate, a.message(), user("m1", "hello")),
+		post(t, h, "ann", submit, "m1", user("m1", "hallo")),
+		post(t, h, "ann", regenerate, a.message(), user("m1", "hello")),
 	} {
 		want(t, "edit", fmt.Sprint(b.code, strings.Contains(b.body, "/problems/no-edit")), "409 true")
 	}
@@ -293,6 +297,9 @@ func TestHostile(t *testing.T) {
 	system := user("m2", "x")
 	system["role"] = "system"
 	whole := map[string]any{"type": "text", "text": 7}
+	parts := func(role string, all ...any) map[string]any {
+		return map[string]any{"id": "m2", "role": role, "parts": append([]any{}, all...)}
+	}
 	for name, c := range map[string]struct {
 		got  answer
 		code int
@@ -312,11 +319,11 @@ func TestHostile(t *testing.T) {
 		"an id of ours":      {post(t, s, "ann", submit, "", user("uichat/1", "x")), 400},
 		"an id of the agent": {post(t, s, "ann", submit, "", user("answer 1 c", "x")), 422},
 		"another messageId":  {post(t, s, "ann", submit, "m9", user("m2", "x")), 400},
-		"odd parts":          {post(t, s, "ann", submit, "", map[string]any{"id": "m2", "role": "user", "parts": []any{whole}}), 400},
+		"odd parts":          {post(t, s, "ann", submit, "", parts("user", whole)), 400},
 		"no text":            {post(t, s, "ann", submit, "", user("m2", " ")), 422},
 		"a call waits":       {post(t, s, "ann", submit, "", user("m2", "hello")), 422},
 		"answers by ann":     {post(t, s, "ann", submit, a.message(), a.approves(true)), 403},
-		"nothing answered":   {post(t, s, "desk", submit, "", map[string]any{"id": "x", "role": "assistant", "parts": []any{}}), 400},
+		"nothing answered":   {post(t, s, "desk", submit, "", parts("assistant")), 400},
 		"100 answers":        {post(t, s, "desk", submit, "", approvals), 400},
 		"no sum":             {post(t, s, "desk", submit, "", odd("call-1")), 404},
 		"another sum":        {post(t, s, "desk", submit, "", odd("0000/call-1")), 409},

@@ -3,6 +3,7 @@ package uichat
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +17,7 @@ type page struct {
 	message string          // the id of the message that goes on; "" begins one
 	before  []chunk         // what it has already, for a page that begins it anew
 	knows   map[string]bool // the ids of its calls
-	denied  map[string]bool // those that a person has just denied
+	denied  map[string]bool // those that a person has just answered: whether they were denied
 
 	calls map[string]*tell.Call // that this answer has shown
 	items []item                // of the step
@@ -88,6 +89,18 @@ func (g *page) drop(id string) bool {
 
 // approvalID returns the id under which a page approves a call. It has the sum of what the person was shown.
 func approvalID(q front.Question) string { return q.Sum + "/" + q.ID }
+
+// close ends the calls that a person has answered, and whose results the bot does not show: those of a child, or of a
+// bot that shows no calls.
+func (g *page) close(p *protocol) {
+	for _, id := range slices.Sorted(maps.Keys(g.denied)) {
+		if g.denied[id] {
+			p.out.Data(chunk{Type: "tool-output-denied", ToolCallID: id})
+		} else {
+			p.out.Data(chunk{Type: "tool-output-available", ToolCallID: id, Output: json.RawMessage(`"approved"`)})
+		}
+	}
+}
 
 // ask asks for an approval, or asks the page to run a call.
 func (g *page) ask(p *protocol, client bool, q front.Question) {

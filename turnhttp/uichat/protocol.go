@@ -147,6 +147,9 @@ func (p *protocol) Result(c *tell.Call, output json.RawMessage, fault string) {
 		out.Type, out.ErrorText = "tool-output-error", fault
 	}
 	p.put(c.ID, out)
+	if p.page != nil {
+		delete(p.page.denied, c.ID)
+	}
 }
 
 // Undo implements [tell.Protocol].
@@ -227,6 +230,9 @@ func (p *protocol) Finish(r tell.Reply) {
 	}
 	if p.page != nil {
 		last.MessageMetadata = metadataOfTurn(r.Usage)
+		if len(r.Questions) == 0 {
+			p.page.close(p)
+		}
 	}
 	p.end(last)
 }

@@ -20,8 +20,9 @@ const header = "X-Vercel-Ai-Ui-Message-Stream"
 //		_ = uichat.Write(w, r, turnhttp.ShowTurn(r.PathValue("id"), turn, reply))
 //	})
 //
-// One message is one turn, and its id the id of the run. A step is an iteration, and a text part what one function of
-// the bot says. The intents of turnhttp.Show.Tools are dynamic tools. These parts are of our own:
+// One message is one turn, and its id the id of the run. A step is an iteration in which something is said or called,
+// and a text part what one function of the bot says. The intents of turnhttp.Show.Tools are dynamic tools, and so are
+// calls that the bot shows as a turnhttp.Part. These parts are of our own:
 //
 //	data-intent     an intent begins; transient
 //	data-void       the texts with the id of this part are void

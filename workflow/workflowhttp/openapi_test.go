@@ -95,6 +95,7 @@ func TestOpenAPIConvicts(t *testing.T) {
 	for _, tt := range []struct{ name, old, new string }{
 		{"another version", `"3.1.0"`, `"3.0.0"`},
 		{"a reference to nothing", `"#/components/schemas/Run"`, `"#/components/schemas/Runner"`},
+		{"one name for two components", `runID"`, `run"`},
 		{"one id twice", `"operationId": "getRun"`, `"operationId": "getSteps"`},
 		{"an open object", `"additionalProperties": false`, `"description": ""`},
 		{"a path without its name", `"/workflows/{name}/runs/{run}/pause"`, `"/workflows/{name}/runs/{id}/pause"`},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -131,4 +132,36 @@ func node(pkg string, label bool) string {
 		name += "[" + pkg + "]"
 	}
 	return name
+}
+
+// Each test that a page of docs or README.md names is there. Whole pages are read, so that no claim outlives its proof.
+func TestPagesNameTests(t *testing.T) {
+	there := make(map[string]bool)
+	files, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "*.go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
+	for name := range strings.Lines(string(files)) {
+		for _, found := range is.FindAllStringSubmatch(text(t, strings.TrimSpace(name)), -1) {
+			there[found[1]] = true
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) == 0 || len(there) < 1000 {
+		t.Fatal(err, len(pages), len(there))
+	}
+	names := regexp.MustCompile("`(?:[a-z]+\\.)?((?:Test|Fuzz)[A-Z]\\w*)(…)?(?:/[^`]*)?`")
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, use := range names.FindAllStringSubmatch(string(b), -1) {
+			begins := func(name string) bool { return strings.HasPrefix(name, use[1]) }
+			if !there[use[1]] && (use[2] == "" || !slices.ContainsFunc(slices.Collect(maps.Keys(there)), begins)) {
+				t.Errorf("%s names %s, and there is no such test", filepath.Base(page), use[0])
+			}
+		}
+	}
 }

@@ -143,9 +143,15 @@ func (d *Document) schemaFaults() (all []error) {
 	used := make(map[string]bool)
 	d.walk(d.Root, "", func(ref, _ string) { used[ref] = true })
 	parts, _ := d.Root["components"].(map[string]any)
+	names := make(map[string]bool)
 	for kind, each := range parts {
 		m, _ := each.(map[string]any)
 		for name, part := range m {
+			if is := strings.ToLower(name); names[is] {
+				all = append(all, fmt.Errorf("two components are %s: generators make a type of each", name))
+			} else {
+				names[is] = true
+			}
 			if ref := "#/components/" + kind + "/" + name; !used[ref] && kind != "securitySchemes" {
 				all = append(all, fmt.Errorf("nothing uses %s", ref))
 			}

@@ -2,8 +2,8 @@
 // cluster and SQLite files.
 //
 // [Postgres], [PostgresURL] and [Redis] share one server per kind and give a test
-// an empty part of it. HOLDFAST_TEST_POSTGRES_URL and HOLDFAST_TEST_REDIS_URL name
-// the servers. [StartPostgres], [StartReplicated], [StartPgBouncer], [StartRedis],
+// an empty part of it. HOLDFAST_POSTGRES and HOLDFAST_REDIS are
+// the URLs of the servers. [StartPostgres], [StartReplicated], [StartPgBouncer], [StartRedis],
 // [StartRedisCluster] and [StartRedisPair] start servers of the test's own. A test
 // can kill and stop them, and fill their disks.
 //

@@ -18,8 +18,8 @@ import (
 
 // The environment that this package reads.
 const (
-	postgresEnv = "HOLDFAST_TEST_POSTGRES_URL"
-	redisEnv    = "HOLDFAST_TEST_REDIS_URL"
+	postgresEnv = "HOLDFAST_POSTGRES"
+	redisEnv    = "HOLDFAST_REDIS"
 	requiredEnv = "HOLDFAST_TEST_REQUIRED"
 	templateEnv = "HOLDFAST_TEST_POSTGRES_TEMPLATE" // what template returns
 )

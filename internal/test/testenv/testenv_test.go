@@ -146,7 +146,7 @@ func TestUnavailable(t *testing.T) {
 // server it needs.
 func TestSkipsWithoutServers(t *testing.T) {
 	for _, variable := range []string{
-		"HOLDFAST_TEST_POSTGRES_URL", "HOLDFAST_TEST_REDIS_URL", "HOLDFAST_TEST_REQUIRED",
+		"HOLDFAST_POSTGRES", "HOLDFAST_REDIS", "HOLDFAST_TEST_REQUIRED",
 	} {
 		t.Setenv(variable, "")
 	}

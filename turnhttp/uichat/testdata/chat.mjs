@@ -259,7 +259,7 @@ await check("stop", async () => {
   const { chat } = open();
   const sent = chat.sendMessage({ text: "wait" });
   await until("the first word", () => chat.messages.length === 2 && said(chat) === "Wait. ");
-  await fetch(`${url}/api/chat/${chat.id}/stop`, { method: "POST", headers: { Who: "desk" } });
+  await fetch(`${url}/api/chat/${chat.id}/stop`, { method: "POST", headers: { Who: "desk", "Content-Type": "application/json" } });
   await sent;
   same("status", chat.status, "ready");
   same("text", said(chat), "Wait. ");

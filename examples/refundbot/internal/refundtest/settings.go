@@ -26,7 +26,7 @@ func Config(tb testing.TB, name string) stores.Config {
 	}
 	if name == "postgres+redis" {
 		_, c.RedisPrefix = testenv.Redis(tb)
-		c.RedisURL = os.Getenv("HOLDFAST_TEST_REDIS_URL")
+		c.RedisURL = os.Getenv("HOLDFAST_REDIS")
 	}
 	return c
 }

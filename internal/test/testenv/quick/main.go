@@ -41,7 +41,7 @@ func main() {
 // test runs go test. It returns the exit code.
 func test(args []string) (code int, err error) {
 	cmd := exec.Command("go", append([]string{"test", "-json", "-vet=off"}, args...)...) //nolint:gosec // see main
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_TEST_") })
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err != nil {

@@ -32,6 +32,7 @@ var needs = []need{
 		"the page of examples/refundbot is tested in a browser",
 	},
 	{"nginx", "/usr/sbin/nginx", "nginx", "make clients restarts services behind a proxy that others use"},
+	{"prometheus", "/usr/bin/prometheus", "prometheus", "the rules and panels of docs are shown to a Prometheus"},
 	{"npm", "/usr/bin/npm", "npm", "npm fetches what tests run in browsers and Node: clients, and axe-core"},
 }
 

@@ -38,12 +38,12 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-const printURLs = `echo "$HOLDFAST_TEST_POSTGRES_URL $HOLDFAST_TEST_REDIS_URL $HOLDFAST_TEST_REQUIRED"; `
+const printURLs = `echo "$HOLDFAST_POSTGRES $HOLDFAST_REDIS $HOLDFAST_TEST_REQUIRED"; `
 
 // serve is run for a command that starts servers.
 func serve(t *testing.T, args ...string) (*exec.Cmd, string) {
 	t.Helper()
-	if os.Getenv("HOLDFAST_TEST_POSTGRES_URL") == "" || os.Getenv("HOLDFAST_TEST_REDIS_URL") == "" {
+	if os.Getenv("HOLDFAST_POSTGRES") == "" || os.Getenv("HOLDFAST_REDIS") == "" {
 		t.Skip("the test needs PostgreSQL and Redis: run make test")
 	}
 	return run(t, args...)
