@@ -15,9 +15,9 @@
 // An entry of resume answers the question of an interrupt by the rules of package approval: the first answer wins, it
 // is bound to what was shown, and it is that of the Actor. The id of an interrupt has the id of the question and the
 // sum of what was shown, so that a client binds its answer without knowing. The client needs ActionAnswer, or
-// ActionClient for a question with Question.Client. The payload is what Options.Answer reads: {"approved": true} of an agent. An entry
-// with the status cancelled answers nothing: the question stays. A client sees an interrupt only if it may answer:
-// with ActionRead and ActionAnswer all of them, and with ActionClient those of the client's side.
+// ActionClient for a question with Question.Client. The payload is what Options.Answer reads: {"approved": true} of
+// an agent. An entry with the status cancelled answers nothing: the question stays. A client sees an interrupt only
+// if it may answer: with ActionRead and ActionAnswer all of them, and with ActionClient those of the client's side.
 //
 // A message of the role tool behind the newest message of the user is the result of a client tool, for a client with
 // ActionClient or ActionAnswer: {"result": …}, or with "failed" if the message has an error. The run that has made the
