@@ -22,7 +22,7 @@ RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 
 # Packages that start no goroutine and share nothing, and the harness: make race does not look for races there.
 PURE   := message|migrations|retry|turnhttp/chatpage|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
-SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|bench|citusrules))(/|$$)
+SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|npm|bench|citusrules))(/|$$)
 
 # The settings of a store beside the plain one, which run the same lines of our code: make settings runs them.
 SETTINGS := ACLSuffices|Citus|GrantsNeedAll|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
@@ -76,9 +76,13 @@ race: setup ## run under the race detector what has goroutines, once for each li
 	@packages=$$(go list $(PACKAGES) | grep -vE '$(SINGLE)'); $(RUN) -memory -- \
 		go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages
 
-clients: setup ## run the tests with programs that others wrote: a proxy, a generator of clients
-	@HOLDFAST_TEST_CLIENTS=1 go test -vet=off -count 1 -timeout 30m -run '^Test(RollingNginx|Generators)$$' \
-		./serve ./internal/test/openapitest
+# The tests with programs that others wrote. Those of uichat are in each of its tests with pages.
+CLIENTS := ^Test(RollingNginx|Generators|Proxies|Clients|HttpAgent)$$
+
+clients: setup ## run the tests with programs that others wrote: proxies, generators of clients, clients of npm
+	@HOLDFAST_TEST_CLIENTS=1 HOLDFAST_TEST_REQUIRED=1 go test -vet=off -count 1 -timeout 30m -run '$(CLIENTS)' \
+		./serve ./internal/test/openapitest ./turnhttp ./turnhttp/agui
+	@HOLDFAST_TEST_CLIENTS=1 HOLDFAST_TEST_REQUIRED=1 go test -vet=off -count 1 -timeout 30m ./turnhttp/uichat
 
 shuffle: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)

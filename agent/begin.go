@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/transcript"
+	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // What an input is.
@@ -42,6 +43,7 @@ type envelope struct {
 	Op     string          `json:"op"`
 	Data   json.RawMessage `json:"data,omitempty"`   // of say: the caller's
 	Text   string          `json:"text,omitempty"`   // of say, from another agent
+	Anew   *turnhttp.Edit  `json:"anew,omitempty"`   // of say: what it replaces
 	Call   string          `json:"call,omitempty"`   // of answer
 	Answer *Answer         `json:"answer,omitempty"` // of answer
 	Hold   bool            `json:"hold,omitempty"`   // of answer: do not go on
@@ -126,7 +128,7 @@ func (a *Agent[C]) begin(ctx context.Context, t *Turn[C]) error {
 			s.still(&was)
 			return nil
 		}
-		err = a.say(t, env)
+		err = a.say(ctx, t, env)
 	case opAnswer:
 		err = a.answer(ctx, t, env, was.Status)
 	case opContinue:
@@ -200,8 +202,16 @@ func (a *Agent[C]) forget(ctx context.Context, t *Turn[C]) error {
 // blank reports whether a text says nothing. No model API takes one, now or later.
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
-func (a *Agent[C]) say(t *Turn[C], env envelope) error {
+func (a *Agent[C]) say(ctx context.Context, t *Turn[C], env envelope) error {
 	s := &t.State
+	m := message.User(env.Text)
+	m.ID = t.Input.RequestID
+	if env.Anew != nil {
+		if err := a.cut(ctx, t, *env.Anew); err != nil {
+			return err
+		}
+		m.ID = env.Anew.ID
+	}
 	if len(s.Open) > 0 {
 		return refuse("message", ErrPending)
 	}
@@ -209,7 +219,7 @@ func (a *Agent[C]) say(t *Turn[C], env envelope) error {
 		return errBlank
 	}
 	s.Phase = phaseModel
-	a.add(t, message.User(env.Text))
+	a.add(t, m)
 	return nil
 }
 

@@ -35,6 +35,10 @@ type Definition[C any] struct {
 	// Prepare may change what the model is asked, just before. It reads the state.
 	Prepare func(ctx context.Context, s *State[C], r *Request) error
 
+	// ShowReasoning shows what the model has thought to whoever follows a turn, as a turnhttp.Part, once the reply is
+	// there.
+	ShowReasoning bool
+
 	// After says what the result of a call changes in Custom. It is called in the order of the calls, also for a result
 	// that was recorded before a crash. A tool itself changes nothing in the state.
 	After func(c *C, call Call, r Result)

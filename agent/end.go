@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/message"
@@ -78,9 +79,18 @@ func (a *Agent[C]) halted(ctx context.Context, t *Turn[C]) {
 	a.interrupt(t, i)
 }
 
-// show shows the calls and the results of a message.
+// maxShown is how many bytes of what a model has thought are shown.
+const maxShown = 16 << 10
+
+// show shows the calls and the results of a message, and what the model has thought if the definition says so.
 func (a *Agent[C]) show(t *Turn[C], m message.Message) {
-	for _, p := range turnhttp.PartsOf(m) {
+	var parts []turnhttp.Part
+	for _, b := range m.Blocks {
+		if a.def.ShowReasoning && b.Kind == message.KindReasoning && b.Text != "" {
+			parts = append(parts, turnhttp.Part{Type: turnhttp.PartReasoning, Text: clip(b.Text, maxShown)})
+		}
+	}
+	for _, p := range slices.Concat(parts, turnhttp.PartsOf(m)) {
 		if p.Type == turnhttp.PartText { // it was emitted
 			continue
 		}

@@ -29,17 +29,18 @@ var errBlank = &orchestrator.InputError{Field: "message", Reason: "is empty"}
 // Use no turnhttp.Handler of your own on Bot with an Input that takes data from clients: the data of an input says what
 // the input is, and a client must not.
 func Handler[C any](a *Agent[C], o turnhttp.Options[State[C]]) http.Handler {
-	return turnhttp.Handler(a.bot, a.options(o))
+	return turnhttp.Handler(a.bot, a.Options(o))
 }
 
 // Answers runs the answers that Handler has taken, and whose process has died: see approval.Desk.Run. Give it the
 // options of Handler.
 func Answers[C any](ctx context.Context, a *Agent[C], o turnhttp.Options[State[C]]) error {
-	return a.options(o).Desk(a.bot).Run(ctx)
+	return a.Options(o).Desk(a.bot).Run(ctx)
 }
 
-// options returns o with what is the agent's.
-func (a *Agent[C]) options(o turnhttp.Options[State[C]]) turnhttp.Options[State[C]] {
+// Options returns o with what is the agent's, as [Handler] sets it: for the handlers of front ends, and for one of your
+// own on Bot.
+func (a *Agent[C]) Options(o turnhttp.Options[State[C]]) turnhttp.Options[State[C]] {
 	read := o.Input
 	o.Input = func(r *http.Request) (in orchestrator.Input, err error) {
 		if read != nil {
@@ -59,6 +60,8 @@ func (a *Agent[C]) options(o turnhttp.Options[State[C]]) turnhttp.Options[State[
 			return &orchestrator.InputError{Field: "Idempotency-Key", Reason: "begins with a word that the agent uses"}
 		case blank(in.Text): // whoever does not wait for the turn is told too
 			return errBlank
+		case a.def.Steer == IntoTurn && replaces(in): // the turn in flight is not what it is about
+			return nil
 		}
 		return a.steer(ctx, session, in)
 	}
@@ -194,6 +197,8 @@ func questionInput(q approval.Question, given approval.Answer) (orchestrator.Inp
 	case ans.Kind == Approval && body.Approved != nil && body.Result == nil:
 		ans.Approved, ans.Note, ans.Failed = *body.Approved, body.Note, false
 	case ans.Kind == Client && isText && body.Approved == nil:
+	case ans.Kind == Client && body.Result != nil && body.Approved == nil:
+		ans.Result = string(body.Result)
 	case ans.Kind == Input && (isText || body.Result == nil && body.Failed) && body.Approved == nil:
 	case ans.Kind == Input && asks.Form != nil && body.Result != nil && body.Approved == nil:
 		ans.Result = string(body.Result)

@@ -101,7 +101,9 @@ items:
 			if room -= len(text); room < 0 || len(taken) == mostHeard/2 {
 				break items // the next look takes it, or it is a turn
 			}
-			taken, heard = append(taken, it.ID), append(heard, message.User(text))
+			m := message.User(text)
+			m.ID = it.ID
+			taken, heard = append(taken, it.ID), append(heard, m)
 		}
 	}
 	for _, request := range taken { // not before: an error takes none

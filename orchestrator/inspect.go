@@ -36,13 +36,15 @@ type Standing struct {
 	Run *InFlight
 }
 
-// An InFlight is a run in flight, without what users have said.
+// An InFlight is a run in flight.
 type InFlight struct {
 	ID string
 	// RequestID is of the input. It is "" if the input had none.
 	RequestID string
 	// InputKind is the Kind of the input. It is "" if the input had none, or the run cannot be read.
 	InputKind string
+	// Input is what the run hears. It is zero if the run cannot be read. What a user has said in it is not for logs.
+	Input Input
 	// Turn is the number that the turn gets if it settles next.
 	Turn int
 	// Attempt counts the attempts since the last progress.
@@ -169,7 +171,7 @@ func inFlight(r snapshot.Run) (*InFlight, error) {
 	if err != nil {
 		return f, err
 	}
-	f.InputKind = payload.Input.Kind
+	f.InputKind, f.Input = payload.Input.Kind, payload.Input.input(r.RequestID)
 	if f.Iteration = payload.Iteration; r.Status == snapshot.Suspended {
 		f.Effects = payload.Doubt
 	}

@@ -37,10 +37,35 @@ type Chat interface {
 	Delete(ctx context.Context, session string) error
 }
 
+// An Editor is a Chat in which users say anew what they have said: they edit a message, or ask for another reply. The
+// chat of an agent is one. Its methods may be called concurrently.
+type Editor interface {
+	Chat
+
+	// Said returns what a user has said under an id, and the number of the turn that has heard it. The id is the
+	// request id of the first input that said it. If the conversation has no such message, or has it no longer, the
+	// error is checkpoint.ErrNotFound.
+	Said(ctx context.Context, session, id string) (text string, turn int, err error)
+
+	// Anew returns in as an input that replaces what was said: its turn forgets the message and all behind it, and
+	// then hears in. Of several at once the last one stays. If e names a run, and the reply to the message is no longer
+	// that run's, the turn refuses the input. Data of the input has e as its member "anew".
+	Anew(in orchestrator.Input, e Edit) (orchestrator.Input, error)
+}
+
+// An Edit says what an input replaces: the message ID, or with a Run the reply of that run to it.
+type Edit struct {
+	ID  string `json:"id"`
+	Run string `json:"run,omitempty"`
+}
+
 // A Part is what a page shows of a message: words, a call of a tool, or the result of a call. A bot that shows a call
-// while its turn runs gives such a Part to Turn.Show.
+// while its turn runs gives such a Part to Turn.Show, and another one with the result. An agent does so for its tools.
+// Packages uichat and agui show both as calls of their protocol: see Show.Part.
+//
+// Whoever may follow the session sees the parts, and the stream store keeps them. So a part must hold no secret.
 type Part struct {
-	Type   string          `json:"type"`           // PartText, PartCall or PartResult
+	Type   string          `json:"type"`           // PartText, PartCall, PartResult or PartReasoning
 	ID     string          `json:"id,omitempty"`   // of the call
 	Name   string          `json:"name,omitempty"` // of the tool
 	Args   json.RawMessage `json:"args,omitempty"`
@@ -53,6 +78,8 @@ const (
 	PartText   = "text"
 	PartCall   = "tool_call"
 	PartResult = "tool_result"
+
+	PartReasoning = "reasoning" // what a model has thought; PartsOf returns none
 )
 
 // mostShown is how many bytes of arguments, or of a result, a part shows.

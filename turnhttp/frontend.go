@@ -20,8 +20,12 @@ type Show struct {
 	Run string
 
 	// Tools are the intents that a front end sees as tool calls. Their input and their result are not shown, because
-	// events do not hold them.
+	// events do not hold them. A bot that shows its calls itself gives a [Part] to Turn.Show.
 	Tools []string
+
+	// Part returns what the front end gets of a part that the bot has shown. The zero Part is nothing. It is the place
+	// to hide what a tool was given or has found. nil shows all.
+	Part func(Part) Part
 
 	// Events yields the events of the turn, until ctx ends.
 	Events func(ctx context.Context) iter.Seq2[orchestrator.Shown, error]

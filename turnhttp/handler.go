@@ -19,6 +19,10 @@ import (
 // Questions without Inbox and Answer, or if Origins, ProblemBase or Security cannot be meant so. The Inbox and the
 // Ledger have to be the ones that the bot's other processes use.
 func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handler {
+	return newServer(bot, o)
+}
+
+func newServer[S any](bot *orchestrator.Orchestrator[S], o Options[S]) *server[S] {
 	o.check()
 	site, err := httpjson.Site{
 		Origins: o.Origins, Credentials: o.Credentials, ProblemBase: o.ProblemBase, Security: o.Security,

@@ -88,17 +88,26 @@ func (s *server[S]) postAnswer(w http.ResponseWriter, r *http.Request, to target
 	case sum == "":
 		return errBadRequest.Because("The member sum is missing: it comes with the question.")
 	}
+	c, err := s.post(r, to.session, to.id, given)
+	if err != nil {
+		return err
+	}
+	return s.run(w, r, c)
+}
+
+// post leaves an answer in the inbox, and returns the turn that takes it.
+func (s *server[S]) post(r *http.Request, session, id string, given approval.Answer) (c call[S], err error) {
 	ctx, cancel := s.finish(r)
 	defer cancel()
-	p, err := s.desk.Post(ctx, to.session, to.id, given)
+	p, err := s.desk.Post(ctx, session, id, given)
 	if err != nil {
-		return unanswered(err)
+		return c, unanswered(err)
 	}
-	return s.run(w, r, call[S]{to.session, p.Input, func(
-		res *orchestrator.Result[S], err error,
-	) (*orchestrator.Result[S], error) {
-		return res, unanswered(p.Done(context.WithValue(ctx, requestKey{}, r), res, err))
-	}})
+	end := func(res *orchestrator.Result[S], err error) (*orchestrator.Result[S], error) {
+		ctx := context.WithValue(context.WithoutCancel(r.Context()), requestKey{}, r)
+		return res, unanswered(p.Done(ctx, res, err))
+	}
+	return call[S]{session: session, input: p.Input, end: end}, nil
 }
 
 // unanswered returns what the client is told of an error of the desk.

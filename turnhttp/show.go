@@ -29,13 +29,9 @@ func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Req
 	out := front.NewSender(w, cancel)
 	defer out.Close()
 
-	after, err := s.lastShown(reading, c.session)
-	var res *orchestrator.Result[S]
-	if err != nil { // no stream store, or it is away
-		res, err = s.showHere(ctx, reading, out, c)
-	} else {
-		res, err = s.showStored(ctx, reading, out, c, after)
-	}
+	res, err := s.showing(ctx, reading, c, func(ev orchestrator.Shown) {
+		out.Event(ev.Number, string(ev.Event.Kind), httpjson.Marshal(ev.Event))
+	})
 	var doc *turnDoc
 	if err == nil {
 		doc, err = s.turn(res)
@@ -49,6 +45,20 @@ func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Req
 		s.tell(r, out, err)
 	}
 	return nil
+}
+
+// showing runs the turn of c, gives its events to each until reading ends, and returns when the turn has ended.
+func (s *server[S]) showing(
+	ctx, reading context.Context, c call[S], each func(orchestrator.Shown),
+) (*orchestrator.Result[S], error) {
+	after, err := s.lastShown(reading, c.session)
+	if err != nil { // no stream store, or it is away
+		return s.showHere(ctx, reading, c, each)
+	}
+	if c.whole {
+		after = stream.Newest
+	}
+	return s.showStored(ctx, reading, c, after, each)
 }
 
 // lastShown returns the number after which the events of the next turn come. It waits for the stream store at most
@@ -65,7 +75,7 @@ func (s *server[S]) lastShown(ctx context.Context, session string) (after int64,
 
 // showHere sends the events as this process has them, without numbers.
 func (s *server[S]) showHere(
-	ctx, reading context.Context, out *front.Sender, c call[S],
+	ctx, reading context.Context, c call[S], each func(orchestrator.Shown),
 ) (*orchestrator.Result[S], error) {
 	st := s.bot.Stream(ctx, c.session, c.input, nil)
 	for ev := range st.Events() {
@@ -73,7 +83,7 @@ func (s *server[S]) showHere(
 			break
 		}
 		if ev.Kind != orchestrator.TurnRefused { // the outcome says why
-			out.Event(0, string(ev.Kind), httpjson.Marshal(ev))
+			each(orchestrator.Shown{Event: ev})
 		}
 	}
 	return c.end(st.Result())
@@ -81,11 +91,11 @@ func (s *server[S]) showHere(
 
 // showStored sends the events as the stream store has them, so that the reader can go on elsewhere.
 func (s *server[S]) showStored(
-	ctx, reading context.Context, out *front.Sender, c call[S], after int64,
+	ctx, reading context.Context, c call[S], after int64, each func(orchestrator.Shown),
 ) (res *orchestrator.Result[S], err error) {
 	reading, stop := context.WithCancel(reading)
 	defer stop()
-	f := &follower[S]{server: s, out: out, call: c, last: after, began: make(chan struct{}, 1)}
+	f := &follower[S]{server: s, each: each, call: c, last: after, began: make(chan struct{}, 1)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -96,7 +106,9 @@ func (s *server[S]) showStored(
 		if foreign.PanicOf(err) != nil {
 			err = fmt.Errorf("%w: %w", orchestrator.ErrIndeterminate, err)
 		}
-		if f.begun.Load() || f.sent.Load() {
+		if f.begun.Load() || f.sent.Load() || c.whole {
+			f.over.Store(true)
+			f.wake()
 			time.AfterFunc(lastEvents, stop)
 			return
 		}
@@ -107,16 +119,18 @@ func (s *server[S]) showStored(
 	return res, err
 }
 
-// A follower sends the events of one turn from the stream store.
+// A follower gives the events of one turn from the stream store to each.
 type follower[S any] struct {
 	server *server[S]
-	out    *front.Sender
+	each   func(orchestrator.Shown)
 	call   call[S]
 	last   int64       // the number of the last event
-	sent   atomic.Bool // an event of the turn
+	sent   atomic.Bool // an event of the turn was given
 	ended  bool        // so was its last one
+	over   atomic.Bool // the call has returned
 
-	// began has an element when the turn has begun in this process, and begun says so from then on.
+	// began has an element when the turn has begun in this process, or the call has returned: there is something to
+	// look for. begun says from then on that the turn has begun.
 	began chan struct{}
 	begun atomic.Bool
 }
@@ -127,6 +141,11 @@ func (f *follower[S]) heard(ev orchestrator.Event) {
 		return
 	}
 	f.begun.Store(true)
+	f.wake()
+}
+
+// wake lets the follower look at once.
+func (f *follower[S]) wake() {
 	select {
 	case f.began <- struct{}{}:
 	default:
@@ -140,14 +159,18 @@ const (
 	lookMost  = time.Second
 )
 
-// run sends events until the turn has ended, or ctx.
+// run gives events until the turn has ended, or ctx.
 func (f *follower[S]) run(ctx context.Context) {
 	pause := lookFirst
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		over := f.over.Load()
 		f.read(ctx)
 		if f.ended || ctx.Err() != nil {
+			return
+		}
+		if over && !f.begun.Load() && !f.sent.Load() { // it has settled before, and the stream has forgotten it
 			return
 		}
 		timer.Reset(pause)
@@ -162,7 +185,7 @@ func (f *follower[S]) run(ctx context.Context) {
 	}
 }
 
-// read sends events until the stream is over.
+// read gives events until the stream is over.
 func (f *follower[S]) read(ctx context.Context) {
 	for shown, err := range f.server.bot.Follow(ctx, f.call.session, f.last) {
 		if err != nil {
@@ -174,7 +197,11 @@ func (f *follower[S]) read(ctx context.Context) {
 		if ev.RequestID != f.call.input.RequestID {
 			continue
 		}
-		f.out.Event(shown.Number, string(ev.Kind), httpjson.Marshal(ev))
+		if f.call.whole && !f.begun.Load() && !f.sent.Load() && !f.isCalls(ctx) {
+			f.ended = true
+			return
+		}
+		f.each(shown)
 		f.sent.Store(true)
 		switch ev.Kind {
 		case orchestrator.TurnSettled, orchestrator.TurnFailed, orchestrator.TurnSuspended:
@@ -184,10 +211,22 @@ func (f *follower[S]) read(ctx context.Context) {
 	}
 }
 
+// isCalls reports whether the turn that the stream has may be that of the call: with another input, the request id was
+// used before, and the call fails.
+func (f *follower[S]) isCalls(ctx context.Context) bool {
+	in := f.call.input
+	p, err := f.server.bot.Progress(ctx, f.call.session, in.RequestID)
+	if err != nil || p.Result == nil {
+		return true
+	}
+	had := p.Result.Input
+	return had.Text == in.Text && had.Origin == in.Origin && sameValue(had.Data, in.Data)
+}
+
 // failed notes that Follow has failed. The reader still gets the outcome.
 func (f *follower[S]) failed(err error) {
 	switch {
-	case f.sent.Load(): // to begin anew would send events twice
+	case f.sent.Load(): // to begin anew would give events twice
 		f.ended = true
 	case errors.Is(err, stream.ErrGone):
 		f.last = stream.Newest

@@ -30,17 +30,9 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, to target) 
 		return unreadBody(err)
 	}
 	httpjson.Arrived(w)
-	if in.RequestID = cmp.Or(key, in.RequestID, rand.Text()); strings.HasPrefix(in.RequestID, approval.Prefix) {
-		return errReservedKey
-	}
-	in.Origin, in.By = orchestrator.FromUser, string(to.actor)
-	if s.Arrived != nil {
-		_, err := ask("Options.Arrived", func() (none struct{}, err error) {
-			return none, s.Arrived(r.Context(), to.session, in)
-		})
-		if err != nil {
-			return err
-		}
+	in.RequestID = cmp.Or(key, in.RequestID, rand.Text())
+	if in, err = s.arrive(r, to, in); err != nil {
+		return err
 	}
 	if prefers(r, respondAsync) {
 		if accepted, err := s.accept(w, r, to.session, in); accepted {
@@ -48,6 +40,21 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, to target) 
 		}
 	}
 	return s.run(w, r, call[S]{session: to.session, input: in, end: unchanged[S]})
+}
+
+// arrive returns what a user says, and tells Options.Arrived of it.
+func (s *server[S]) arrive(r *http.Request, to target, in orchestrator.Input) (orchestrator.Input, error) {
+	if strings.HasPrefix(in.RequestID, approval.Prefix) {
+		return in, errReservedKey
+	}
+	in.Origin, in.By = orchestrator.FromUser, string(to.actor)
+	if s.Arrived == nil {
+		return in, nil
+	}
+	_, err := ask("Options.Arrived", func() (none struct{}, err error) {
+		return none, s.Arrived(r.Context(), to.session, in)
+	})
+	return in, err
 }
 
 // readInput calls Options.Input, and reads the rest of the body. The server would read the rest before it answers, when
@@ -85,7 +92,11 @@ func (b *closable) Close() error {
 type call[S any] struct {
 	session string
 	input   orchestrator.Input
-	end     func(*orchestrator.Result[S], error) (*orchestrator.Result[S], error)
+
+	// whole says that the events are shown from the first one on, also of a turn that has settled before.
+	whole bool
+
+	end func(*orchestrator.Result[S], error) (*orchestrator.Result[S], error)
 }
 
 func unchanged[S any](res *orchestrator.Result[S], err error) (*orchestrator.Result[S], error) {

@@ -115,6 +115,7 @@ func Streaming(h http.Header) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // a proxy must not collect events
 	httpjson.Guard(h)
+	h.Set("Cache-Control", "no-store, no-transform") // nor pack them: what packs collects
 }
 
 // Settle reports whether the status is still to be chosen. Then nothing is sent any more.

@@ -3,19 +3,15 @@ package tell_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/test/npm"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp/agui"
 	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
-
-// frontendsEnv names a directory in which npm has installed the libraries of front ends.
-const frontendsEnv = "HOLDFAST_TEST_FRONTENDS"
 
 // An answer is sent by an encoder.
 type answer struct {
@@ -32,15 +28,7 @@ type reading struct {
 
 // The libraries of front ends accept what the encoders send. What is not void is the reply, and nothing else.
 func TestFrontEndLibraries(t *testing.T) {
-	dir := os.Getenv(frontendsEnv)
-	if dir == "" {
-		t.Skipf("%s is not set: a directory in which npm install ai@6 @ag-ui/core@1 @ag-ui/client@1 zod has run",
-			frontendsEnv)
-	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skipf("no node: %v", err)
-	}
+	cmd := npm.Node(t, "testdata/frontends/check.mjs")
 	var answers []answer
 	byName := make(map[string]scene)
 	for _, s := range scenes {
@@ -53,8 +41,7 @@ func TestFrontEndLibraries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), node, "testdata/frontends/check.mjs", dir)
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
+	cmd.Stdin = bytes.NewReader(in)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -60,6 +60,10 @@ func say(delta string) func(*orchestrator.Event) {
 	return func(e *orchestrator.Event) { e.Delta = delta }
 }
 
+func shows(p turnhttp.Part) func(*orchestrator.Event) {
+	return func(e *orchestrator.Event) { e.Data, _ = json.Marshal(p) }
+}
+
 func failed(e *orchestrator.Event) { e.Err = errors.New("the model is away") }
 
 const (
@@ -71,6 +75,7 @@ const (
 	ends     = orchestrator.IntentEnded
 	settled  = orchestrator.TurnSettled
 	turnLeft = orchestrator.TurnLeft
+	part     = orchestrator.Part
 )
 
 var scenes = []scene{
@@ -141,8 +146,8 @@ var scenes = []scene{
 			ev(begins, in("say", 1), at(1)), ev(token, in("say", 1), at(1), say("Good day.")), ev(settled, at(1)),
 		},
 		ui: []string{
-			"start r", "start-step", "data-intent", "text-start r-2", "text-delta r-2 Hm.", "text-end r-2", "finish-step",
-			"start-step", "data-intent", "text-start r-4", "text-delta r-4 Go", "text-end r-4 void", "data-intent",
+			"start r", "start-step", "data-intent", "text-start r-2", "text-delta r-2 Hm.", "text-end r-2", "data-intent",
+			"finish-step", "start-step", "text-start r-4", "text-delta r-4 Go", "text-end r-4 void", "data-intent",
 			"text-start r-6", "text-delta r-6 Good day.", "text-end r-6", "finish-step", "finish stop", "[DONE]",
 		},
 	},
@@ -198,7 +203,7 @@ var scenes = []scene{
 			ev(ends, in("check", 1), item(2)), ev(settled),
 		},
 		ui: []string{
-			"start r", "start-step", "tool-input-start r-1 look", "tool-input-available r-1 look", "tool-output-error r-1",
+			"start r", "start-step", "tool-input-start r-1 look", "tool-input-available r-1 look", "tool-output-error r-1 It failed.",
 			"tool-input-start r-2 look", "tool-input-available r-2 look", "tool-output-available r-2", "data-intent",
 			"data-intent", "finish-step", "finish stop", "[DONE]",
 		},
@@ -207,6 +212,51 @@ var scenes = []scene{
 			"TOOL_CALL_START r-2 look", "TOOL_CALL_ARGS r-2 {}", "TOOL_CALL_END r-2", "TOOL_CALL_RESULT r-2-result r-2",
 			"STEP_STARTED check 1", "STEP_STARTED check 2", "STEP_FINISHED check 2", "STEP_FINISHED check 1",
 			"RUN_FINISHED r success",
+		},
+	},
+	{
+		name: "calls that a bot shows",
+		events: []orchestrator.Event{
+			ev(started), ev(begins, in("model", 1)),
+			ev(part, in("model", 1), shows(turnhttp.Part{Type: "reasoning", Text: "Hm."})),
+			ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_call", ID: "c1", Name: "look", Args: []byte(`{"n":1}`)})),
+			ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_call", ID: "c2", Name: "pay"})),
+			ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_call", ID: "c3", Name: "slow"})),
+			ev(part, in("model", 1), shows(turnhttp.Part{Type: "odd"})), ev(ends, in("model", 1)),
+			ev(part, in("tools", 1), at(1), shows(turnhttp.Part{Type: "tool_result", ID: "c1", Text: `{"found":2}`})),
+			ev(part, in("tools", 1), at(1),
+				shows(turnhttp.Part{Type: "tool_result", ID: "c2", Text: "no money", Failed: true})),
+			ev(settled, at(1)),
+		},
+		ui: []string{
+			"start r", "start-step", "data-intent", "reasoning-start r-2", "reasoning-delta r-2 Hm.", "reasoning-end r-2",
+			`tool-input-available c1 look {"n":1}`, "tool-input-available c2 pay", "tool-input-available c3 slow",
+			`tool-output-available c1 {"found":2}`, "tool-output-error c2 no money",
+			"tool-output-error c3 It did not end.", "finish-step", "finish stop", "[DONE]",
+		},
+		agui: []string{
+			"RUN_STARTED r", "STEP_STARTED model", "REASONING_START r-2", "REASONING_MESSAGE_START r-2",
+			"REASONING_MESSAGE_CONTENT r-2 Hm.", "REASONING_MESSAGE_END r-2", "REASONING_END r-2",
+			"TOOL_CALL_START c1 look", `TOOL_CALL_ARGS c1 {"n":1}`, "TOOL_CALL_END c1",
+			"TOOL_CALL_START c2 pay", "TOOL_CALL_ARGS c2 {}", "TOOL_CALL_END c2",
+			"TOOL_CALL_START c3 slow", "TOOL_CALL_ARGS c3 {}", "TOOL_CALL_END c3", "STEP_FINISHED model",
+			`TOOL_CALL_RESULT c1-result c1 {"found":2}`, "TOOL_CALL_RESULT c2-result c2 no money",
+			"TOOL_CALL_RESULT c3-result c3 It did not end.", "RUN_FINISHED r success",
+		},
+	},
+	{
+		name: "a call whose attempt fails",
+		events: []orchestrator.Event{
+			ev(started), ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_call", ID: "c1", Name: "look"})),
+			ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_result", ID: "c1", Text: "found"})), ev(resumed),
+			ev(begins, in("model", 1)),
+			ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_call", ID: "c2", Name: "look"})),
+			ev(part, in("model", 1), shows(turnhttp.Part{Type: "tool_result", ID: "c2", Text: "found"})), ev(settled),
+		},
+		ui: []string{
+			"start r", "start-step", "tool-input-available c1 look", `tool-output-available c1 "found"`,
+			"tool-output-error c1 It begins anew.", "data-intent", "tool-input-available c2 look", `tool-output-available c2 "found"`,
+			"finish-step", "finish stop", "[DONE]",
 		},
 	},
 	{
@@ -230,7 +280,7 @@ var scenes = []scene{
 		err: &orchestrator.Error{Op: "intent", RunID: "r", Err: fmt.Errorf("%w: %w", orchestrator.ErrSuspended,
 			&orchestrator.InDoubtError{RunID: "r", Effects: []string{"e-1", "e-2"}, Ask: true})},
 		ui: []string{
-			"start r", "start-step", "tool-input-start r-1 pay", "tool-input-available r-1 pay", "tool-output-error r-1",
+			"start r", "start-step", "tool-input-start r-1 pay", "tool-input-available r-1 pay", "tool-output-error r-1 It is not known yet whether it happened.",
 			"data-suspended", "finish-step", "finish other", "[DONE]",
 		},
 		agui: []string{
@@ -350,8 +400,16 @@ func sum(t *testing.T, doc string) string {
 			words = append(words, v)
 		}
 	}
-	if d["type"] == "error" {
-		words = append(words, d["errorText"].(string))
+	if text, ok := d["errorText"].(string); ok {
+		words = append(words, text)
+	}
+	for _, key := range []string{"input", "output"} {
+		if doc, err := json.Marshal(d[key]); err == nil && d[key] != nil && string(doc) != "{}" {
+			words = append(words, string(doc))
+		}
+	}
+	if text, ok := d["content"].(string); ok && !strings.HasPrefix(d["toolCallId"].(string), "r-") {
+		words = append(words, text)
 	}
 	if v, ok := d["value"].(map[string]any); ok {
 		words = append(words, v["messageId"].(string))

@@ -27,6 +27,17 @@ type Protocol interface {
 	Intent(*Doing)
 	Ended(d *Doing, fault string)
 
+	// Call shows a call of a tool with its input. The same call may be shown again, with another input. Result shows
+	// what has come of it: the output, which is JSON, or a fault.
+	Call(*Call)
+	Result(c *Call, output json.RawMessage, fault string)
+
+	// Undo makes a call void, which is shown no more: fault says why.
+	Undo(c *Call, fault string)
+
+	// Reasoning shows what the model has thought.
+	Reasoning(id, text string)
+
 	// Text begins a text, Say goes on with it, and Close ends it. If the text is void, it is not to be shown any more.
 	Text(*Words)
 	Say(w *Words, delta string)
@@ -52,7 +63,7 @@ func Run(
 	out := front.NewSender(w, gone)
 	defer out.Close()
 	p := to(out)
-	t := &teller{to: p, run: s.Run, tools: s.Tools}
+	t := &teller{to: p, run: s.Run, tools: s.Tools, part: s.Part}
 	reply, err := foreign.Caught("Show", func() (Reply, error) {
 		reply, err := t.all(ctx, s)
 		if err != nil || ctx.Err() != nil {

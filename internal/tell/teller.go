@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // A teller turns events into calls of a protocol. It keeps what is begun and has not ended, because every protocol asks
@@ -16,9 +17,11 @@ import (
 // iteration anew.
 type teller struct {
 	to    Protocol
-	run   string
+	run   string // begins the ids
+	turn  string // the run that is told
 	begun bool
 	tools []string
+	part  func(turnhttp.Part) turnhttp.Part
 
 	iteration int
 	doing     []*Doing
@@ -27,6 +30,8 @@ type teller struct {
 
 	// told are the texts that have ended and are not void. The protocol may have to retract them.
 	told []*Words
+
+	calls []*Call // of tools, that are not void
 }
 
 // A function is a function of the bot that can emit: an intent, one item of it, or a router ("").
@@ -80,6 +85,10 @@ func (t *teller) event(ev orchestrator.Event) {
 		return
 	}
 	t.begin(ev.RunID)
+	if t.turn != ev.RunID { // the next turn of a Show
+		t.endAll("")
+		t.turn, t.iteration = ev.RunID, 0
+	}
 	switch ev.Kind {
 	case orchestrator.TurnResumed:
 		t.resumed(ev)
@@ -94,6 +103,8 @@ func (t *teller) event(ev orchestrator.Event) {
 		t.start(ev)
 	case orchestrator.Token:
 		t.token(ev)
+	case orchestrator.Part:
+		t.show(ev)
 	case orchestrator.IntentEnded:
 		if ev.Err != nil {
 			t.end(of(ev), hasFailed)
@@ -120,6 +131,7 @@ func (t *teller) resumed(ev orchestrator.Event) {
 		return
 	}
 	t.endAll(beginsAnew)
+	t.void(beginsAnew, func(_ function, iteration int) bool { return iteration >= ev.Iteration })
 	for _, w := range t.told {
 		if w.iteration >= ev.Iteration {
 			t.to.Retract(w)
@@ -155,11 +167,15 @@ func (t *teller) endAll(fault string) {
 	for len(t.words) > 0 {
 		t.endWords(0, fault != "")
 	}
+	if fault != "" {
+		t.unanswered(fault)
+	}
 }
 
 // again makes void what f has begun in this iteration: f begins anew.
 func (t *teller) again(f function) {
 	t.end(f, beginsAnew)
+	t.void(beginsAnew, func(of function, iteration int) bool { return of == f && iteration == t.iteration })
 	for _, w := range t.told {
 		if w.function == f && w.iteration == t.iteration {
 			t.to.Retract(w)
@@ -175,6 +191,9 @@ func (t *teller) end(f function, fault string) {
 	}
 	if i := slices.IndexFunc(t.words, func(w *Words) bool { return w.function == f }); i >= 0 {
 		t.endWords(i, fault != "")
+	}
+	if fault != "" {
+		t.void(fault, func(of function, iteration int) bool { return of == f && iteration == t.iteration })
 	}
 }
 
@@ -235,6 +254,9 @@ func (t *teller) id() string {
 // conclude tells the reply. What was told of it already is not told again.
 func (t *teller) conclude(r Reply) {
 	t.endAll("")
+	if len(r.Questions) == 0 { // else the turn waits, and so may its calls
+		t.unanswered(didNotEnd)
+	}
 	if !t.hasSaid(r.Text) {
 		if n := len(t.told); n > 0 && t.told[n-1].gap {
 			t.to.Retract(t.told[n-1])

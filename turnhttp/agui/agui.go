@@ -1,4 +1,3 @@
-// Package agui writes a turn in the protocol of AG-UI, for front ends that speak it.
 package agui
 
 import (
@@ -47,6 +46,7 @@ func Write(w http.ResponseWriter, r *http.Request, s turnhttp.Show) error {
 type protocol struct {
 	out          *front.Sender
 	session, run string
+	client       *client // of Handler; nil of Write
 }
 
 // An event is an event of AG-UI.
@@ -59,9 +59,10 @@ type event struct {
 	StepName        string          `json:"stepName,omitempty"`
 	MessageID       string          `json:"messageId,omitempty"`
 	Role            string          `json:"role,omitempty"`
-	Delta           string          `json:"delta,omitempty"`
+	Delta           any             `json:"delta,omitempty"`
 	ToolCallID      string          `json:"toolCallId,omitempty"`
 	ToolCallName    string          `json:"toolCallName,omitempty"`
+	ParentMessageID string          `json:"parentMessageId,omitempty"`
 	Content         *string         `json:"content,omitempty"`
 	Name            string          `json:"name,omitempty"`
 	Value           any             `json:"value,omitempty"`
@@ -70,23 +71,31 @@ type event struct {
 	Usage           []usage         `json:"usage,omitempty"`
 	Message         string          `json:"message,omitempty"`
 	Code            string          `json:"code,omitempty"`
-	Metadata        any             `json:"metadata,omitempty"`
+	Messages        *[]any          `json:"messages,omitempty"`
+	Snapshot        json.RawMessage `json:"snapshot,omitempty"`
+	Metadata        map[string]any  `json:"metadata,omitempty"`
 }
 
 type outcome struct {
 	Type       string      `json:"type"`
 	Interrupts []interrupt `json:"interrupts,omitempty"`
+
+	// Pending are the calls that the client's side has to make.
+	Pending []string `json:"pendingToolCallIds,omitempty"`
 }
 
 type interrupt struct {
-	ID        string     `json:"id"`
-	Reason    string     `json:"reason"`
-	Message   string     `json:"message,omitempty"`
-	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	Metadata  any        `json:"metadata,omitempty"`
+	ID         string          `json:"id"`
+	Reason     string          `json:"reason"`
+	Message    string          `json:"message,omitempty"`
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	Form       json.RawMessage `json:"responseSchema,omitempty"`
+	ExpiresAt  *time.Time      `json:"expiresAt,omitempty"`
+	Metadata   any             `json:"metadata,omitempty"`
 }
 
 type usage struct {
+	Provider     string `json:"provider,omitempty"`
 	Model        string `json:"model,omitempty"`
 	InputTokens  int    `json:"inputTokens"`
 	OutputTokens int    `json:"outputTokens"`
@@ -100,6 +109,13 @@ const (
 )
 
 func (p *protocol) send(ev event) {
+	if p.client != nil && p.client.passes(p, &ev) {
+		return
+	}
+	p.put(ev)
+}
+
+func (p *protocol) put(ev event) {
 	ev.Timestamp = time.Now().UnixMilli()
 	p.out.Data(ev)
 }
@@ -107,7 +123,13 @@ func (p *protocol) send(ev event) {
 // Begin implements [tell.Protocol].
 func (p *protocol) Begin(run string) {
 	p.run = run
-	p.send(event{Type: "RUN_STARTED", ThreadID: p.session, RunID: run, ProtocolVersion: version})
+	if p.client != nil {
+		p.run = p.client.input.RunID
+	}
+	p.put(event{Type: "RUN_STARTED", ThreadID: p.session, RunID: p.run, ProtocolVersion: version})
+	if p.client != nil {
+		p.client.begin(p, run)
+	}
 }
 
 // Iteration implements [tell.Protocol].
@@ -135,6 +157,43 @@ func (p *protocol) Ended(d *tell.Doing, fault string) {
 	p.send(event{Type: "TOOL_CALL_RESULT", MessageID: d.ID + "-result", ToolCallID: d.ID, Content: &fault})
 }
 
+// Call implements [tell.Protocol].
+func (p *protocol) Call(c *tell.Call) {
+	if p.client != nil { // a client would add the new arguments to the old ones
+		p.client.dropCall(p, c.ID)
+	}
+	p.send(event{Type: "TOOL_CALL_START", ToolCallID: c.ID, ToolCallName: c.Name})
+	p.send(event{Type: "TOOL_CALL_ARGS", ToolCallID: c.ID, Delta: string(c.Args)})
+	p.send(event{Type: "TOOL_CALL_END", ToolCallID: c.ID})
+}
+
+// Result implements [tell.Protocol].
+func (p *protocol) Result(c *tell.Call, output json.RawMessage, fault string) {
+	content := fault
+	if fault == "" && json.Unmarshal(output, &content) != nil {
+		content = string(output) // an object or an array
+	}
+	p.send(event{Type: "TOOL_CALL_RESULT", MessageID: c.ID + "-result", ToolCallID: c.ID, Content: &content})
+}
+
+// Undo implements [tell.Protocol].
+func (p *protocol) Undo(c *tell.Call, fault string) {
+	if p.client != nil {
+		p.client.dropCall(p, c.ID)
+		return
+	}
+	p.Result(c, nil, fault)
+}
+
+// Reasoning implements [tell.Protocol].
+func (p *protocol) Reasoning(id, text string) {
+	p.send(event{Type: "REASONING_START", MessageID: id})
+	p.send(event{Type: "REASONING_MESSAGE_START", MessageID: id, Role: "reasoning"})
+	p.send(event{Type: "REASONING_MESSAGE_CONTENT", MessageID: id, Delta: text})
+	p.send(event{Type: "REASONING_MESSAGE_END", MessageID: id})
+	p.send(event{Type: "REASONING_END", MessageID: id})
+}
+
 // Text implements [tell.Protocol].
 func (p *protocol) Text(w *tell.Words) {
 	p.send(event{Type: "TEXT_MESSAGE_START", MessageID: w.ID, Role: "assistant", Metadata: marked(w, false)})
@@ -152,19 +211,27 @@ func (p *protocol) Close(w *tell.Words, void bool) {
 		end.Metadata = marked(w, true)
 	}
 	p.send(end)
-	if void {
+	switch {
+	case void && p.client != nil:
+		p.client.drop(p, w.ID)
+	case void:
 		p.custom("holdfast.void", map[string]string{"messageId": w.ID})
 	}
 }
 
-// Retract implements [tell.Protocol]. It opens the message again, to say in its metadata that it is void.
+// Retract implements [tell.Protocol]. Without a list of what the client has, it opens the message again, to say in its
+// metadata that it is void.
 func (p *protocol) Retract(w *tell.Words) {
+	if p.client != nil {
+		p.client.drop(p, w.ID)
+		return
+	}
 	p.send(event{Type: "TEXT_MESSAGE_START", MessageID: w.ID, Role: "assistant"})
 	p.Close(w, true)
 }
 
 // marked returns the mark of a text under the name of this module.
-func marked(w *tell.Words, void bool) any { return map[string]tell.Mark{"holdfast": w.Mark(void)} }
+func marked(w *tell.Words, void bool) map[string]any { return map[string]any{"holdfast": w.Mark(void)} }
 
 func (p *protocol) custom(name string, value any) {
 	p.send(event{Type: "CUSTOM", Name: name, Value: value})
@@ -173,6 +240,11 @@ func (p *protocol) custom(name string, value any) {
 // Finish implements [tell.Protocol].
 func (p *protocol) Finish(r tell.Reply) {
 	end := event{Result: r.Data, Usage: usageOf(r.Usage), Outcome: &outcome{Type: "success"}}
+	if p.client != nil {
+		p.client.finish(p, r, &end)
+		p.end(end)
+		return
+	}
 	for _, q := range r.Questions {
 		end.Outcome.Type = "interrupt"
 		end.Outcome.Interrupts = append(end.Outcome.Interrupts, interrupt{
@@ -188,7 +260,8 @@ func usageOf(u orchestrator.Usage) []usage {
 		return nil
 	}
 	return []usage{{
-		Model: u.Model, InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
+		Provider: u.Provider, Model: u.Model,
+		InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
 	}}
 }
 
@@ -206,7 +279,13 @@ func (p *protocol) Suspend(doc front.Problem) {
 }
 
 // Stop implements [tell.Protocol].
-func (p *protocol) Stop() { p.end(event{Outcome: &outcome{Type: "cancelled"}}) }
+func (p *protocol) Stop() {
+	if p.client != nil && !p.client.cancelled {
+		p.Fail(front.Of(orchestrator.ErrAbandoned))
+		return
+	}
+	p.end(event{Outcome: &outcome{Type: "cancelled"}})
+}
 
 func (p *protocol) end(ev event) {
 	ev.Type, ev.ThreadID, ev.RunID = "RUN_FINISHED", p.session, p.run

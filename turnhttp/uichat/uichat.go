@@ -1,8 +1,8 @@
-// Package uichat writes a turn as a UI message stream of Vercel's AI SDK, for pages with useChat.
+// Package uichat serves pages with useChat of Vercel's AI SDK. [Handler] has the routes that its DefaultChatTransport
+// uses, for version 7, and a page needs nothing beside it. [Write] writes one turn, for routes of a program's own.
 package uichat
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/holdfast-go/holdfast/internal/front"
@@ -20,8 +20,9 @@ const header = "X-Vercel-Ai-Ui-Message-Stream"
 //		_ = uichat.Write(w, r, turnhttp.ShowTurn(r.PathValue("id"), turn, reply))
 //	})
 //
-// One message is one turn, and its id the id of the run. A step is an iteration, and a text part what one function of
-// the bot says. The intents of turnhttp.Show.Tools are dynamic tools. These parts are of our own:
+// One message is one turn, and its id the id of the run. A step is an iteration in which something is said or called,
+// and a text part what one function of the bot says. The intents of turnhttp.Show.Tools are dynamic tools, and so are
+// calls that the bot shows as a turnhttp.Part. These parts are of our own:
 //
 //	data-intent     an intent begins; transient
 //	data-void       the texts with the id of this part are void
@@ -39,138 +40,4 @@ const header = "X-Vercel-Ai-Ui-Message-Stream"
 func Write(w http.ResponseWriter, r *http.Request, s turnhttp.Show) error {
 	w.Header().Set(header, "v1")
 	return tell.Run(w, r, s, header, func(out *front.Sender) tell.Protocol { return &protocol{out: out} })
-}
-
-// A protocol is the protocol of the AI SDK.
-type protocol struct {
-	out  *front.Sender
-	step bool // one has begun
-}
-
-// A chunk is a chunk of a UI message stream.
-type chunk struct {
-	Type             string          `json:"type"`
-	ID               string          `json:"id,omitempty"`
-	MessageID        string          `json:"messageId,omitempty"`
-	Delta            string          `json:"delta,omitempty"`
-	ErrorText        string          `json:"errorText,omitempty"`
-	ToolCallID       string          `json:"toolCallId,omitempty"`
-	ToolName         string          `json:"toolName,omitempty"`
-	Input            json.RawMessage `json:"input,omitempty"`
-	Output           json.RawMessage `json:"output,omitempty"`
-	Dynamic          bool            `json:"dynamic,omitempty"`
-	Data             any             `json:"data,omitempty"`
-	Transient        bool            `json:"transient,omitempty"`
-	FinishReason     string          `json:"finishReason,omitempty"`
-	ProviderMetadata *metadata       `json:"providerMetadata,omitempty"`
-}
-
-// metadata is a mark with the id of its text, which the AI SDK does not keep.
-type metadata struct {
-	Holdfast struct {
-		ID string `json:"id"`
-		tell.Mark
-	} `json:"holdfast"`
-}
-
-func metadataOf(w *tell.Words, void bool) *metadata {
-	m := new(metadata)
-	m.Holdfast.ID, m.Holdfast.Mark = w.ID, w.Mark(void)
-	return m
-}
-
-// Begin implements [tell.Protocol].
-func (p *protocol) Begin(run string) { p.out.Data(chunk{Type: "start", MessageID: run}) }
-
-// Iteration implements [tell.Protocol].
-func (p *protocol) Iteration() {
-	p.endStep()
-	p.step = true
-	p.out.Data(chunk{Type: "start-step"})
-}
-
-func (p *protocol) endStep() {
-	if p.step {
-		p.step = false
-		p.out.Data(chunk{Type: "finish-step"})
-	}
-}
-
-// Intent implements [tell.Protocol].
-func (p *protocol) Intent(d *tell.Doing) {
-	intent, item := d.Intent()
-	if !d.Tool {
-		p.out.Data(chunk{
-			Type: "data-intent", Transient: true, Data: map[string]any{"intent": intent, "item": item},
-		})
-		return
-	}
-	p.out.Data(chunk{Type: "tool-input-start", ToolCallID: d.ID, ToolName: intent, Dynamic: true})
-	p.out.Data(chunk{
-		Type: "tool-input-available", ToolCallID: d.ID, ToolName: intent, Input: tell.None, Dynamic: true,
-	})
-}
-
-// Ended implements [tell.Protocol].
-func (p *protocol) Ended(d *tell.Doing, fault string) {
-	switch {
-	case !d.Tool:
-	case fault != "":
-		p.out.Data(chunk{Type: "tool-output-error", ToolCallID: d.ID, ErrorText: fault, Dynamic: true})
-	default:
-		p.out.Data(chunk{Type: "tool-output-available", ToolCallID: d.ID, Output: tell.None, Dynamic: true})
-	}
-}
-
-// Text implements [tell.Protocol].
-func (p *protocol) Text(w *tell.Words) {
-	p.out.Data(chunk{Type: "text-start", ID: w.ID, ProviderMetadata: metadataOf(w, false)})
-}
-
-// Say implements [tell.Protocol].
-func (p *protocol) Say(w *tell.Words, delta string) {
-	p.out.Data(chunk{Type: "text-delta", ID: w.ID, Delta: delta})
-}
-
-// Close implements [tell.Protocol].
-func (p *protocol) Close(w *tell.Words, void bool) {
-	p.out.Data(chunk{Type: "text-end", ID: w.ID, ProviderMetadata: metadataOf(w, void)})
-}
-
-// Retract implements [tell.Protocol].
-func (p *protocol) Retract(w *tell.Words) {
-	p.out.Data(chunk{Type: "data-void", ID: w.ID, Data: map[string]string{"id": w.ID}})
-}
-
-// Finish implements [tell.Protocol].
-func (p *protocol) Finish(r tell.Reply) {
-	if r.Data != nil {
-		p.out.Data(chunk{Type: "data-reply", Data: r.Data})
-	}
-	for _, q := range r.Questions {
-		p.out.Data(chunk{Type: "data-question", ID: q.ID, Data: q})
-	}
-	p.end(chunk{Type: "finish", FinishReason: "stop"})
-}
-
-// Suspend implements [tell.Protocol].
-func (p *protocol) Suspend(doc front.Problem) {
-	p.out.Data(chunk{Type: "data-suspended", Data: doc})
-	p.end(chunk{Type: "finish", FinishReason: "other"})
-}
-
-// Stop implements [tell.Protocol].
-func (p *protocol) Stop() { p.end(chunk{Type: "abort"}) }
-
-// Fail implements [tell.Protocol].
-func (p *protocol) Fail(doc front.Problem) {
-	p.out.Data(chunk{Type: "data-problem", Data: doc, Transient: true})
-	p.end(chunk{Type: "error", ErrorText: doc.Title})
-}
-
-// end sends the last chunk.
-func (p *protocol) end(last chunk) {
-	p.endStep()
-	p.out.Data(last)
-	p.out.Send("data: [DONE]\n\n")
 }

@@ -14,5 +14,5 @@
 //
 // Each call waits for what it asks for, with a deadline. If that does not come, the test ends.
 //
-// Only test files and the command internal/test/testenv/run import this package.
+// Only test files import this package.
 package browser

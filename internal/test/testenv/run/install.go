@@ -33,7 +33,7 @@ var needs = []need{
 	},
 	{"nginx", "/usr/sbin/nginx", "nginx", "make clients restarts services behind a proxy that others use"},
 	{"prometheus", "/usr/bin/prometheus", "prometheus", "the rules and panels of docs are shown to a Prometheus"},
-	{"npm", "/usr/bin/npm", "npm", "npm fetches axe-core, which looks for what keeps people out of the page"},
+	{"npm", "/usr/bin/npm", "npm", "npm fetches what tests run in browsers and Node: clients, and axe-core"},
 }
 
 // headers are a need on Debian, which does not pack them with gcc.
@@ -87,13 +87,13 @@ func setup(out io.Writer, missing []need, canInstall func() error, install func(
 	return install(packages)
 }
 
-// fetch calls get unless axe-core is there. It does not need root.
+// fetch calls get unless the packages of npm are there. It does not need root.
 func fetch(out io.Writer, missing func() (bool, error), get func() error) error {
 	gone, err := missing()
 	if err != nil || !gone {
 		return err
 	}
-	fmt.Fprintln(out, "setup: axe-core is missing: it looks for what keeps people out of the page; fetching it")
+	fmt.Fprintln(out, "setup: packages of npm are missing: tests run clients that others wrote; fetching them")
 	return get()
 }
 

@@ -61,13 +61,13 @@ func TestFetch(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		var out strings.Builder
 		err := fetch(&out, func() (bool, error) { return gone, nil }, func() error { return refused })
-		if errors.Is(err, refused) != gone || strings.Contains(out.String(), "axe-core is missing") != gone {
+		if errors.Is(err, refused) != gone || strings.Contains(out.String(), "packages of npm are missing") != gone {
 			t.Errorf("missing %t: error %v, and it says %q", gone, err, &out)
 		}
 	}
 	err := fetch(new(strings.Builder), func() (bool, error) { return true, refused }, func() error { return nil })
 	if !errors.Is(err, refused) {
-		t.Errorf("it does not know whether axe-core is missing: error %v", err)
+		t.Errorf("it does not know whether packages are missing: error %v", err)
 	}
 }
 

@@ -14,8 +14,8 @@
 // it. Then tests that commit thousands of times do not wait for a busy disk.
 //
 // With -setup, run starts nothing. It installs the programs that the tests need and that are missing, with apt-get, and
-// prints which and why. Without root or apt-get, it prints what to install, and fails. Then it fetches axe-core with
-// npm into the user's cache, if that lacks it.
+// prints which and why. Without root or apt-get, it prints what to install, and fails. Then it fetches the packages of
+// package npm into the user's cache, if that lacks them.
 package main
 
 import (
@@ -28,7 +28,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/test/browser"
+	"github.com/holdfast-go/holdfast/internal/test/npm"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
@@ -50,7 +50,7 @@ func main() {
 	if *setUp {
 		err := setup(os.Stdout, missing(), canInstall, install)
 		if err == nil {
-			err = fetch(os.Stdout, browser.AxeMissing, browser.FetchAxe)
+			err = fetch(os.Stdout, npm.Missing, npm.Fetch)
 		}
 		if err != nil {
 			fatal(err)
