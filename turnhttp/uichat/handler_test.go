@@ -1,6 +1,7 @@
 package uichat_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
@@ -217,6 +219,37 @@ func TestResumeAndStop(t *testing.T) {
 		want(t, "the page that was loaded again", again.text()+again.message(), first.text()+first.message())
 		want(t, "finish", len(first.of("finish")), 1)
 		want(t, "stop", do(t, s, "ann", "POST", "/api/chat/s/stop", "").body, `{"stopping":false}`+"\n")
+	})
+}
+
+// A late chat calls a function before it reads the messages.
+type late struct {
+	turnhttp.Chat
+	before func()
+}
+
+func (c late) Messages(
+	ctx context.Context, session string, before, limit int,
+) (all []message.Message, first int, err error) {
+	c.before()
+	return c.Chat.Messages(ctx, session, before, limit)
+}
+
+// A turn that settles while the history is read is there once, with its reply.
+func TestHistorySettlesMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, nil)
+		o := s.agent.Options(turnhttp.Options[state]{Authorize: may})
+		o.Chat = late{o.Chat, func() {
+			close(s.hold)
+			synctest.Wait()
+		}}
+		done := make(chan struct{})
+		go func() { post(t, s, "ann", submit, "", user("m1", "wait")); close(done) }()
+		synctest.Wait()
+		s.Handler = uichat.Handler(s.agent.Bot(), o, nil)
+		want(t, "history", s.history(t), "user m1 wait | assistant Wait. Over.")
+		<-done
 	})
 }
 
