@@ -293,8 +293,8 @@ func (b *book[S]) ask(q approval.Asked) {
 	}
 }
 
-// hears adds what the run in flight has heard, unless its turn has settled meanwhile. If it is an edit, what it replaces
-// is gone.
+// hears adds what the run in flight has heard, unless its turn has settled meanwhile. If it is an edit, what it
+// replaces is gone.
 func (b *book[S]) hears(ctx context.Context, run *orchestrator.InFlight) error {
 	if run.Input.Origin != orchestrator.FromUser || strings.TrimSpace(run.Input.Text) == "" {
 		return nil
