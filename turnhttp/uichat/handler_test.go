@@ -157,8 +157,6 @@ func TestEdit(t *testing.T) {
 	want(t, "and forth", post(t, s, "ann", submit, "m2", user("m2", "zwei")).text(), "2: you said zwei")
 	stale := post(t, s, "ann", regenerate, a.message(), user("m2", "two"))
 	want(t, "another reply in the place of one that is gone", stale.code, 422)
-	gone := post(t, s, "ann", regenerate, "another", user("m2", "zwei"))
-	want(t, "another reply in the place of none", gone.code, 422)
 	want(t, "an edit of the first", post(t, s, "ann", submit, "m1", user("m1", "uno")).text(), "1: you said uno")
 	want(t, "a repeat of the first", post(t, s, "ann", submit, "", user("m1", "one")).message(), first.message())
 	want(t, "history", s.history(t), "user m1 uno | assistant 1: you said uno")
@@ -267,6 +265,14 @@ func TestFailure(t *testing.T) {
 		s.fails.Store(false)
 		again := post(t, s, "ann", regenerate, "", user("m1", "hello"))
 		want(t, "once more", again.text(), "1: you said hello")
+		s.fails.Store(true)
+		a = post(t, s, "ann", submit, "m1", user("m1", "hallo"))
+		want(t, "an edit fails", len(a.of("error")), 1)
+		want(t, "history", s.history(t), "user m1 hello | assistant 1: you said hello")
+		s.fails.Store(false)
+		again = post(t, s, "ann", regenerate, a.message(), user("m1", "hallo"))
+		want(t, "once more", again.text(), "1: you said hallo")
+		want(t, "history", s.history(t), "user m1 hallo | assistant 1: you said hallo")
 	})
 }
 
