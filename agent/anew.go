@@ -105,8 +105,8 @@ func (a *Agent[C]) cut(ctx context.Context, t *Turn[C], e turnhttp.Edit) error {
 // lookBack is how many turns are searched for a reply that was replaced.
 const lookBack = 100
 
-// replaced reports whether a run has settled a turn before first, the one that has heard the message now. A run that has
-// not settled has failed, and may be tried again.
+// replaced reports whether a run has settled a turn before first, the one that has heard the message now. A run that
+// has not settled has failed, and may be tried again.
 func (a *Agent[C]) replaced(ctx context.Context, t *Turn[C], first int, run string) (bool, error) {
 	for n := t.Index - 1; n >= max(0, t.Index-lookBack); n-- {
 		r, err := a.bot.Turn(ctx, t.Session, n)
