@@ -91,9 +91,9 @@ func (a *Agent[C]) cut(ctx context.Context, t *Turn[C], e turnhttp.Edit) error {
 	case err != nil:
 		return err
 	case e.Run != "" && n >= s.Forked: // a fork has no turns of its source
-		if replied, err := a.replied(ctx, t, m.Turn, e.Run); err != nil {
+		if replaced, err := a.replaced(ctx, t, m.Turn, e.Run); err != nil {
 			return err
-		} else if !replied {
+		} else if replaced {
 			return refuse("message", ErrStale)
 		}
 	}
@@ -102,17 +102,21 @@ func (a *Agent[C]) cut(ctx context.Context, t *Turn[C], e turnhttp.Edit) error {
 	return nil
 }
 
-// replied reports whether a run has settled a turn since first. If one of the turns is pruned, it may have.
-func (a *Agent[C]) replied(ctx context.Context, t *Turn[C], first int, run string) (bool, error) {
-	for n := first; n < t.Index; n++ {
+// lookBack is how many turns are searched for a reply that was replaced.
+const lookBack = 100
+
+// replaced reports whether a run has settled a turn before first, the one that has heard the message now. A run that
+// has not settled has failed, and may be tried again.
+func (a *Agent[C]) replaced(ctx context.Context, t *Turn[C], first int, run string) (bool, error) {
+	for n := t.Index - 1; n >= max(0, t.Index-lookBack); n-- {
 		r, err := a.bot.Turn(ctx, t.Session, n)
 		switch {
 		case errors.Is(err, checkpoint.ErrNotFound):
-			return true, nil
+			return false, nil
 		case err != nil:
 			return false, err
 		case r.RunID == run:
-			return true, nil
+			return n < first, nil
 		}
 	}
 	return false, nil

@@ -48,8 +48,8 @@ type Editor interface {
 	Said(ctx context.Context, session, id string) (text string, turn int, err error)
 
 	// Anew returns in as an input that replaces what was said: its turn forgets the message and all behind it, and
-	// then hears in. Of several at once the last one stays. If e names a run, and the reply to the message is no longer
-	// that run's, the turn refuses the input. Data of the input has e as its member "anew".
+	// then hears in. Of several at once the last one stays. If e names a run whose reply was replaced already, the
+	// turn refuses the input. Data of the input has e as its member "anew".
 	Anew(in orchestrator.Input, e Edit) (orchestrator.Input, error)
 }
 

@@ -1,6 +1,7 @@
 package uichat_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/turnhttp/uichat"
 )
@@ -155,8 +157,6 @@ func TestEdit(t *testing.T) {
 	want(t, "and forth", post(t, s, "ann", submit, "m2", user("m2", "zwei")).text(), "2: you said zwei")
 	stale := post(t, s, "ann", regenerate, a.message(), user("m2", "two"))
 	want(t, "another reply in the place of one that is gone", stale.code, 422)
-	gone := post(t, s, "ann", regenerate, "another", user("m2", "zwei"))
-	want(t, "another reply in the place of none", gone.code, 422)
 	want(t, "an edit of the first", post(t, s, "ann", submit, "m1", user("m1", "uno")).text(), "1: you said uno")
 	want(t, "a repeat of the first", post(t, s, "ann", submit, "", user("m1", "one")).message(), first.message())
 	want(t, "history", s.history(t), "user m1 uno | assistant 1: you said uno")
@@ -220,6 +220,37 @@ func TestResumeAndStop(t *testing.T) {
 	})
 }
 
+// A late chat calls a function before it reads the messages.
+type late struct {
+	turnhttp.Chat
+	before func()
+}
+
+func (c late) Messages(
+	ctx context.Context, session string, before, limit int,
+) (all []message.Message, first int, err error) {
+	c.before()
+	return c.Chat.Messages(ctx, session, before, limit)
+}
+
+// A turn that settles while the history is read is there once, with its reply.
+func TestHistorySettlesMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, nil)
+		o := s.agent.Options(turnhttp.Options[state]{Authorize: may})
+		o.Chat = late{o.Chat, func() {
+			close(s.hold)
+			synctest.Wait()
+		}}
+		done := make(chan struct{})
+		go func() { post(t, s, "ann", submit, "", user("m1", "wait")); close(done) }()
+		synctest.Wait()
+		s.Handler = uichat.Handler(s.agent.Bot(), o, nil)
+		want(t, "history", s.history(t), "user m1 wait | assistant Wait. Over.")
+		<-done
+	})
+}
+
 // What a model has said before it failed is taken back, and the reply is not sent as if it were one. The text of the
 // error stays here.
 func TestFailure(t *testing.T) {
@@ -234,6 +265,14 @@ func TestFailure(t *testing.T) {
 		s.fails.Store(false)
 		again := post(t, s, "ann", regenerate, "", user("m1", "hello"))
 		want(t, "once more", again.text(), "1: you said hello")
+		s.fails.Store(true)
+		a = post(t, s, "ann", submit, "m1", user("m1", "hallo"))
+		want(t, "an edit fails", len(a.of("error")), 1)
+		want(t, "history", s.history(t), "user m1 hello | assistant 1: you said hello")
+		s.fails.Store(false)
+		again = post(t, s, "ann", regenerate, a.message(), user("m1", "hallo"))
+		want(t, "once more", again.text(), "1: you said hallo")
+		want(t, "history", s.history(t), "user m1 hallo | assistant 1: you said hallo")
 	})
 }
 

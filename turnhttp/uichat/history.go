@@ -96,7 +96,7 @@ func (s *server[S]) said(ctx context.Context, session string, before, limit int)
 	}
 	if err == nil && before == math.MaxInt {
 		if err = b.asks(ctx); err == nil && st.Run != nil {
-			b.hears(st.Run)
+			err = b.hears(ctx, st.Run)
 		}
 	}
 	h.Messages = append(h.Messages, b.all...)
@@ -293,10 +293,14 @@ func (b *book[S]) ask(q approval.Asked) {
 	}
 }
 
-// hears adds what the run in flight has heard. If it is an edit, what it replaces is gone.
-func (b *book[S]) hears(run *orchestrator.InFlight) {
+// hears adds what the run in flight has heard, unless its turn has settled meanwhile. If it is an edit, what it
+// replaces is gone.
+func (b *book[S]) hears(ctx context.Context, run *orchestrator.InFlight) error {
 	if run.Input.Origin != orchestrator.FromUser || strings.TrimSpace(run.Input.Text) == "" {
-		return
+		return nil
+	}
+	if res, err := b.run(ctx, run.Turn); err != nil || res != nil && res.RunID == run.ID {
+		return err
 	}
 	id := run.RequestID
 	var data struct{ Anew *turnhttp.Edit }
@@ -309,4 +313,5 @@ func (b *book[S]) hears(run *orchestrator.InFlight) {
 	}
 	u := b.begin(id, message.RoleUser)
 	u.Parts = append(u.Parts, &uiPart{Type: "text", Text: run.Input.Text})
+	return nil
 }
