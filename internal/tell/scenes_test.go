@@ -306,7 +306,7 @@ var scenes = []scene{
 		events: []orchestrator.Event{ev(started), ev(begins, in("say", 1)), ev(turnLeft)},
 		err:    &orchestrator.Error{Op: "intent", RunID: "r", Err: orchestrator.ErrAbandoned},
 		ui:     []string{"start r", "start-step", "data-intent", "finish-step", "abort", "[DONE]"},
-		agui:   []string{"RUN_STARTED r", "STEP_STARTED say", "STEP_FINISHED say", "RUN_FINISHED r cancelled"},
+		agui:   []string{"RUN_STARTED r", "STEP_STARTED say", "STEP_FINISHED say", "RUN_ERROR /problems/stopped"},
 	},
 	{
 		name: "words are missing",

@@ -28,7 +28,7 @@ const version = "1.0"
 // Show.Tools names it. Reply.Data is the result of the run. If the turn has settled with questions, or a person has to
 // answer for effects, the run finishes with the outcome "interrupt", and each interrupt has the id of a question or of
 // an effect. What the person sees, and its hash, are metadata.holdfast.shown and sum of the interrupt. A turn that was
-// abandoned finishes as "cancelled".
+// abandoned ends with RUN_ERROR: see Options.Cancelled.
 //
 // The protocol cannot take a message back. If a later attempt says it anew, metadata.holdfast.void of the message is
 // true, and a page has to hide it. An event CUSTOM with the name "holdfast.void" says the same: its value has the
@@ -280,11 +280,11 @@ func (p *protocol) Suspend(doc front.Problem) {
 
 // Stop implements [tell.Protocol].
 func (p *protocol) Stop() {
-	if p.client != nil && !p.client.cancelled {
-		p.Fail(front.Of(orchestrator.ErrAbandoned))
+	if p.client != nil && p.client.cancelled {
+		p.end(event{Outcome: &outcome{Type: "cancelled"}})
 		return
 	}
-	p.end(event{Outcome: &outcome{Type: "cancelled"}})
+	p.Fail(front.Of(orchestrator.ErrAbandoned))
 }
 
 func (p *protocol) end(ev event) {
