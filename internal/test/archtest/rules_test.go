@@ -70,6 +70,7 @@ var rules = slices.Concat(contractRules(), []rule{
 	// A process that serves workflows links no engine of turns.
 	{packages: "serve", ours: []string{"bootdrain", words, "lock", "internal/"}},
 	front("approval"),
+	front("ops", "approval", "transcript", "workflow"), // bots and workflows, and no engine of workflows
 	front("turnhttp", "approval"), // a program may drain in its own way
 	front("turnhttp/agui", "turnhttp", "approval"),
 	front("turnhttp/uichat", "turnhttp", "approval"),
