@@ -29,7 +29,8 @@ type HeldError struct {
 
 // Error names the owner, and what works.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("ops: session %q is owned by process %s, for %v at least: wait, or abandon its run",
+	return fmt.Sprintf(
+		"ops: session %q is owned by process %s, by a lease of %v that it renews: wait, or abandon its run",
 		e.Session, e.Owner, e.LeaseLeft.Round(time.Second))
 }
 

@@ -368,6 +368,7 @@ func TestWorkflows(t *testing.T) {
 		s.want(t, exitDone, []string{"mailbox"}, "signal", started.ID, "hello", `{"n":1}`, "-id", "one")
 		s.want(t, exitDone, nil, "pause", started.ID)
 		s.want(t, exitDone, []string{"held"}, "workflows")
+		s.want(t, exitDone, []string{started.ID, "paused"}, "why", started.ID)
 		s.want(t, exitDone, nil, "resume", started.ID)
 		s.want(t, exitNotFound, nil, "rewind", started.ID, "none", "-yes")
 		s.want(t, exitUsage, []string{"-yes"}, "cancel", started.ID)

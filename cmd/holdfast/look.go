@@ -137,7 +137,7 @@ func isDrift(err error) bool {
 func why(ctx context.Context, p *program, args []string, _ *extras) error {
 	k, err := p.session(ctx, args[0])
 	if err != nil {
-		return err
+		return p.orWorkflow(ctx, args[0], err)
 	}
 	w, err := p.room.Why(ctx, k)
 	if err != nil {
@@ -216,15 +216,8 @@ type turnJSON struct {
 
 func show(ctx context.Context, p *program, args []string, x *extras) error {
 	k, err := p.session(ctx, args[0])
-	if errors.Is(err, ops.ErrNotFound) {
-		if c, none := p.room.Workflows(); none == nil {
-			if run, missing := c.Get(ctx, args[0]); missing == nil {
-				return p.showWorkflow(ctx, run)
-			}
-		}
-	}
 	if err != nil {
-		return err
+		return p.orWorkflow(ctx, args[0], err)
 	}
 	if !p.json {
 		if err := why(ctx, p, args, x); err != nil {

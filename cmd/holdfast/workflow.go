@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/ops"
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
@@ -90,6 +91,22 @@ type stepJSON struct {
 	Completed time.Time        `json:"completed,omitzero"`
 	Until     time.Time        `json:"until,omitzero"`
 	Output    json.RawMessage  `json:"output,omitempty"`
+}
+
+// orWorkflow shows the run of a workflow with this id. If there is none, it returns why there is no such session.
+func (p *program) orWorkflow(ctx context.Context, id string, why error) error {
+	if !errors.Is(why, ops.ErrNotFound) {
+		return why
+	}
+	c, err := p.room.Workflows()
+	if err != nil {
+		return why
+	}
+	run, err := c.Get(ctx, id)
+	if err != nil {
+		return why
+	}
+	return p.showWorkflow(ctx, run)
 }
 
 func (p *program) showWorkflow(ctx context.Context, r workflow.Run) error {

@@ -265,8 +265,8 @@ func drain(t *testing.T, b *bench) {
 		}
 		turns := int64(after.Turn - before.Turn)
 		if after.Run != nil || turns+ended.Load() != 1 || settled.Load() > turns || unparked.Load() > 1 {
-			t.Fatalf("round %d: %d turns, %d settled, %d ended, %d unparked, in flight %+v", round, turns, settled.Load(),
-				ended.Load(), unparked.Load(), after.Run)
+			t.Fatalf("round %d: %d turns, %d settled, %d ended, %d unparked, in flight %+v",
+				round, turns, settled.Load(), ended.Load(), unparked.Load(), after.Run)
 		}
 	}
 }
