@@ -505,6 +505,18 @@ func (m *Memory) ttl(s *session) time.Duration {
 	return m.TTL
 }
 
+// Bots returns the names of the orchestrators that have a session, in byte order.
+func (m *Memory) Bots(context.Context) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	for k := range m.sessions {
+		names = append(names, k.Orchestrator)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
 // Schema returns "". It makes Memory a migrations.Schemer.
 func (m *Memory) Schema() string { return "" }
 

@@ -51,32 +51,46 @@ func (o *Orchestrator[S]) Unpark(ctx context.Context, session string) (unparked 
 	if err := checkSession(session); err != nil {
 		return false, adminError("unpark", session, err)
 	}
-	unparked, err = o.engine.unpark(ctx, session)
+	unparked, err = o.engine.makeDue(ctx, session, snapshot.Parked)
 	return unparked, adminError("unpark", session, err)
+}
+
+// MakeDue makes a run of session that waits to be tried again due now: what kept it from going on is mended, and its
+// pause may be minutes. Its attempts stay counted. made says whether such a run was waiting. In all else it is as
+// Unpark.
+func (o *Orchestrator[S]) MakeDue(ctx context.Context, session string) (made bool, err error) {
+	if err := checkSession(session); err != nil {
+		return false, adminError("make due", session, err)
+	}
+	made, err = o.engine.makeDue(ctx, session, snapshot.Waiting)
+	return made, adminError("make due", session, err)
 }
 
 // mostUnparks is how often Unpark looks at a session that Abandon or Delete takes from it.
 const mostUnparks = 3
 
-func (e *engine) unpark(ctx context.Context, session string) (unparked bool, err error) {
+// makeDue makes the run of session due if it has this status.
+func (e *engine) makeDue(ctx context.Context, session string, status snapshot.Status) (made bool, err error) {
 	for tries := 1; ; tries++ {
 		found, err := e.run(ctx, session, true)
 		switch {
 		case errors.Is(err, snapshot.ErrNotFound):
 			return false, nil
-		case err != nil || found.Status != snapshot.Parked:
+		case err != nil || found.Status != status:
 			return false, err
 		}
-		unparked, lost, err := e.unparkOwned(ctx, session)
+		made, lost, err := e.makeOwnedDue(ctx, session, status)
 		if err == nil || !lost || tries == mostUnparks {
-			return unparked, err
+			return made, err
 		}
 	}
 }
 
-// unparkOwned makes the call the owner of the session, and unparks its run. lost says that another owner has the
+// makeOwnedDue makes the call the owner of the session, and makes its run due. lost says that another owner has the
 // session since.
-func (e *engine) unparkOwned(ctx context.Context, session string) (unparked, lost bool, err error) {
+func (e *engine) makeOwnedDue(
+	ctx context.Context, session string, status snapshot.Status,
+) (made, lost bool, err error) {
 	k := e.listeners.newCall(session, nil)
 	defer k.close(ctx)
 	v, err := e.visit(ctx, k, "", true)
@@ -84,19 +98,19 @@ func (e *engine) unparkOwned(ctx context.Context, session string) (unparked, los
 		return false, false, err
 	}
 	defer v.own.Done()
-	unparked, err = v.unpark()
-	return unparked, errors.Is(err, lock.ErrFenced) || errors.Is(v.own.Lost(), ErrAbandoned), err
+	made, err = v.makeDue(status)
+	return made, errors.Is(err, lock.ErrFenced) || errors.Is(v.own.Lost(), ErrAbandoned), err
 }
 
-// unpark is Orchestrator.Unpark. Another owner may have gone on with the run since it was found.
-func (v *visit) unpark() (unparked bool, err error) {
+// makeDue makes the run due if it has this status. Another owner may have gone on with the run since it was found.
+func (v *visit) makeDue(status snapshot.Status) (made bool, err error) {
 	found, err := v.slot.find(v.own.Ctx)
-	if err != nil || found == nil || found.Status != snapshot.Parked {
+	if err != nil || found == nil || found.Status != status {
 		return false, err
 	}
 	r, err := v.slot.adopt(*found, 0)
 	switch {
-	case err == nil && r.Status == snapshot.Parked:
+	case err == nil && r.Status == status:
 	case (err == nil || errors.Is(err, errChanged)) && r.Status == snapshot.Running:
 		// A former owner has written late, and is fenced off. So r waits for its next owner.
 		return false, v.slot.change(r, snapshot.Waiting, r.Error, nil)
@@ -105,11 +119,14 @@ func (v *visit) unpark() (unparked bool, err error) {
 	default:
 		return false, err
 	}
-	r.Attempt, r.Pause = 0, 0
+	message := "run made due"
+	if r.Pause = 0; status == snapshot.Parked {
+		message, r.Attempt = "run unparked", 0
+	}
 	if err := v.slot.change(r, snapshot.Waiting, r.Error, nil); err != nil {
 		return false, err
 	}
-	v.engine.log.InfoContext(v.own.Ctx, "run unparked", "session", r.Session, "run", r.ID)
+	v.engine.log.InfoContext(v.own.Ctx, message, "session", r.Session, "run", r.ID)
 	return true, nil
 }
 

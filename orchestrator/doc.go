@@ -54,6 +54,7 @@
 //	ErrNoStream         Follow: Options.Stream is nil
 //	ErrQueueFull        Enqueue: Limits.Queue inputs wait already
 //	ErrNoInbox          Enqueue: Options.Inbox is nil
+//	ErrNoDefinition     what would run the bot: the Orchestrator is of WithoutDefinition
 //	ErrNoSession        a Tool without a session function was called outside a turn
 //	*InDoubtError       effects of the turn may have happened: see Once
 //	*InputError         the input cannot be taken

@@ -266,6 +266,7 @@ var (
 	ErrNoStream        = errors.New("Options.Stream is nil: no events are kept")
 	ErrQueueFull       = errors.New("too many inputs wait")
 	ErrNoInbox         = errors.New("Enqueue was called, and Options.Inbox is nil")
+	ErrNoDefinition    = errors.New("the process does not have the Definition of the bot")
 	ErrNoSession       = errors.New("called outside a turn, and Tool was given no session function")
 )
 

@@ -42,6 +42,7 @@ var errorTypes = []struct {
 	{ErrNoSession, "ErrNoSession"},
 	{ErrQueueFull, "ErrQueueFull"},
 	{ErrNoInbox, "ErrNoInbox"},
+	{ErrNoDefinition, "ErrNoDefinition"},
 	{ledger.ErrInDoubt, "ErrInDoubt"},
 	{ledger.ErrChanged, "ErrChanged"},
 	{ledger.ErrRepeated, "ErrRepeated"},

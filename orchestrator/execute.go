@@ -39,6 +39,9 @@ func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *
 		k.refused(err)
 	}()
 	k.input = in
+	if err := o.defined("input", k.session); err != nil {
+		return nil, err
+	}
 	if err := in.check(k.session, o.engine.options.Limits.Input); err != nil {
 		return nil, &Error{Op: "input", Session: k.session, Err: err}
 	}
@@ -312,6 +315,9 @@ func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOpt
 	k := o.engine.listeners.newCall(session, c)
 	defer k.close(ctx)
 	defer func() { k.refused(err) }()
+	if err := o.defined("resume", session); err != nil {
+		return nil, err
+	}
 	if err := checkSession(session); err != nil {
 		return nil, &Error{Op: "resume", Session: session, Err: err}
 	}

@@ -52,6 +52,14 @@ func stateFaults(t reflect.Type) []string {
 // Name returns the name of the definition.
 func (o *Orchestrator[S]) Name() string { return o.engine.identity.name }
 
+// defined returns ErrNoDefinition if o cannot run a turn.
+func (o *Orchestrator[S]) defined(op, session string) error {
+	if o.def.Intents == nil {
+		return &Error{Op: op, Session: session, Err: ErrNoDefinition}
+	}
+	return nil
+}
+
 func (o *Options) faults() []string {
 	faults := slices.Concat(o.Limits.faults(), o.Compaction.faults(), o.Effects.faults())
 	if o.KeepSnapshots < 0 {

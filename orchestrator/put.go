@@ -29,6 +29,9 @@ func (o *Orchestrator[S]) Put(
 	defer k.close(ctx)
 	defer func() { k.refused(err) }()
 	k.input = in
+	if err := o.defined("input", session); err != nil {
+		return nil, err
+	}
 	err = in.check(session, o.engine.options.Limits.Input)
 	switch {
 	case err != nil:

@@ -267,6 +267,9 @@ const (
 // that nothing can be recovered until the session is repaired or deleted, or the run is abandoned. The outcome "drift"
 // comes with an error that wraps a *DriftError.
 func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome string, err error) {
+	if err := o.defined("recover", session); err != nil {
+		return "", err
+	}
 	run, outcome, err := recovery[S]{o}.recover(ctx, session)
 	runnote.Set(ctx, run)
 	switch {

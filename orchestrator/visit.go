@@ -393,7 +393,11 @@ func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
 	case err != nil && !errors.Is(err, store.ErrDamaged): // a damaged turn proves nothing about the run
 		return false, err
 	case finished:
-		return false, v.sweepUp(found, by)
+		err = v.sweepUp(found, by)
+		if errors.Is(err, ErrNoDefinition) { // its row is for a process that can record its reply
+			err = nil
+		}
+		return false, err
 	}
 	r, err := v.slot.adopt(found, 0)
 	switch {

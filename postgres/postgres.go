@@ -136,6 +136,9 @@ func New(pool *pgxpool.Pool, o *Options) *DB {
 	return db
 }
 
+// Bots returns the names of the bots that have a session here, in byte order. It costs by the bots.
+func (db *DB) Bots(ctx context.Context) ([]string, error) { return db.checkpoints.Bots(ctx) }
+
 // Checkpoints keeps the settled turns, and issues the fences.
 func (db *DB) Checkpoints() checkpoint.Store { return db.checkpoints }
 

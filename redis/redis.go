@@ -94,6 +94,10 @@ func New(client redis.UniversalClient, o *Options) *DB {
 	}
 }
 
+// Bots returns the names of the bots that have settled a turn here, in byte order. It reads the names of all keys of
+// the server, and needs the right to SCAN.
+func (db *DB) Bots(ctx context.Context) ([]string, error) { return db.checkpoints.Bots(ctx) }
+
 // Checkpoints keeps the settled turns, and issues the fences.
 func (db *DB) Checkpoints() checkpoint.Store { return db.checkpoints }
 

@@ -34,7 +34,7 @@ type queries struct {
 	relabel, settleRelabel string
 
 	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep string
-	numbers, head, session, owes                                              string
+	numbers, head, session, owes, bots                                        string
 	labeled, labeledOnly, due, dueOnly, headed, headedAny                     string
 }
 
@@ -254,6 +254,7 @@ var templates = queries{
 		WHERE orchestrator = $1 AND session = ANY($2::text[]) AND nonce <> '' AND lease_until > clock_timestamp()`,
 
 	head: headSQL,
+	bots: botsSQL,
 
 	// One statement may retire sessions, because every settle moves lease_until. If a session settled while the
 	// statement waited, the statement looks at it again, and the session is idle no more.
@@ -345,7 +346,7 @@ func fillAll(names *strings.Replacer) queries {
 		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark,
 		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.session, &q.owes,
 		&q.labeled, &q.labeledOnly, &q.due, &q.dueOnly, &q.headed, &q.headedAny, &q.relabel, &q.settleRelabel,
-		&q.held, &q.numbers, &q.head,
+		&q.held, &q.numbers, &q.head, &q.bots,
 	)
 	return q
 }

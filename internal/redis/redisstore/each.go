@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -45,6 +47,37 @@ func (r *Runner) Raise(ctx context.Context, script *Lua, suffix string, args ...
 		}
 	})
 	return int(n.Load()), err
+}
+
+// Names returns the names in the keys of one name that end with suffix. It reads the names of all keys of all servers,
+// a page at a time. A key that moves to another node meanwhile may be left out, or come twice.
+func (r *Runner) Names(ctx context.Context, suffix string) (names []string, err error) {
+	before, after := r.Prefix+"{", "}"+suffix
+	defer Wrap(&err, "names", before+"*"+after)
+	if err := r.fit(ctx); err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex // servers are asked at once
+	err = EachServer(ctx, r.Client, func(ctx context.Context, c redis.Cmdable) error {
+		for cursor := uint64(0); ; {
+			keys, next, err := c.Scan(ctx, cursor, before+"*"+after, scanPage).Result()
+			if err != nil {
+				return interrupted(ctx, refusal(err, false))
+			}
+			mu.Lock()
+			for _, key := range keys {
+				tag := strings.TrimSuffix(strings.TrimPrefix(key, before), after)
+				if !strings.Contains(tag, "/") { // which parts names
+					names = append(names, unescaper.Replace(tag))
+				}
+			}
+			mu.Unlock()
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	})
+	return names, err
 }
 
 // EachServer calls ask for every server of the client, at once.

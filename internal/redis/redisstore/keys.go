@@ -22,6 +22,9 @@ func Prefix(prefix string) string {
 // escaper escapes, as in a URL, each character that would end a hash tag or hide the end of a name.
 var escaper = strings.NewReplacer("%", "%25", "/", "%2F", "{", "%7B", "}", "%7D")
 
+// unescaper takes back what escaper does.
+var unescaper = strings.NewReplacer("%25", "%", "%2F", "/", "%7B", "{", "%7D", "}")
+
 // Tag returns the hash tag of names. Different lists of names have different tags.
 func Tag(names ...string) string {
 	escaped := make([]string, len(names))

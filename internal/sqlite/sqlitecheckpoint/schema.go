@@ -71,7 +71,7 @@ var layout = sqlitestore.Layout{
 		sqliteprocess.Table,
 	},
 	Statements: slices.Concat(sqliteprocess.Statements, []string{
-		takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, headSQL, ownerSQL, settleSQL,
+		takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, headSQL, botsSQL, ownerSQL, settleSQL,
 		insertSQL, pruneSQL, refusalSQL, markSQL,
 		deleteHeadSQL, deleteTurnsSQL, unlabelSQL, labelSQL, labeledSQL, labeledBySQL,
 		turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,

@@ -70,6 +70,16 @@ var rules = slices.Concat(contractRules(), []rule{
 	// A process that serves workflows links no engine of turns.
 	{packages: "serve", ours: []string{"bootdrain", words, "lock", "internal/"}},
 	front("approval"),
+	front("ops", "approval", "transcript", "workflow"), // bots and workflows, and no engine of workflows
+	{
+		packages: "cmd/holdfast",
+		ours: slices.Concat([]string{
+			"agent", "approval", "oncehttp", "ops", "orchestrator", "turnhttp", "transcript", "workflow", "migrations",
+			"migrations/internal/", "postgres", "sqlite", "redis", "internal/",
+		}, contracts, trees),
+		foreign: []string{pgx, goRedis, redislock, goose, "modernc.org/", otel, "github.com/google/jsonschema-go"},
+		except:  []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+	},
 	front("turnhttp", "approval"), // a program may drain in its own way
 	front("turnhttp/agui", "turnhttp", "approval"),
 	front("turnhttp/uichat", "turnhttp", "approval"),

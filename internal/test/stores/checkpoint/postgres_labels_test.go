@@ -107,3 +107,21 @@ func TestPostgresLabelsAtScale(t *testing.T) {
 		}
 	}
 }
+
+// Bots costs by the bots, and not by their sessions.
+func TestPostgresBotsCost(t *testing.T) {
+	t.Parallel()
+	server, s := counted(t, pgcheckpoint.Options{}, nil, pgtest.OneConnection)
+	addLabeled(t, s, 0, 60_000)
+	s.exec(t, "UPDATE {sessions} SET orchestrator = 'bot' || session::int % 3")
+	s.exec(t, "VACUUM (ANALYZE) {sessions}")
+	for range 2 {
+		before := server.Blocks()
+		names, err := s.Bots(t.Context())
+		check(t, err)
+		touched := server.Blocks() - before
+		if t.Logf("%d blocks", touched); len(names) != 3 || names[0] != "bot0" || touched > 100 {
+			t.Errorf("%q, %d blocks", names, touched)
+		}
+	}
+}
