@@ -89,8 +89,17 @@ func TestWithoutDefinitionLeavesReplies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end := entries[len(entries)-1]; !strings.Contains(string(end.State), "short") {
-		t.Errorf("the end is %s", end.State)
+	ends := 0
+	for _, e := range entries { // the row that was left may be logged as begun later than it ended
+		if e.Phase != turnlog.Settled {
+			continue
+		}
+		if ends++; !strings.Contains(string(e.State), "short") {
+			t.Errorf("the end is %s", e.State)
+		}
+	}
+	if ends != 1 {
+		t.Errorf("the run has %d ends", ends)
 	}
 }
 

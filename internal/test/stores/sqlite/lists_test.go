@@ -26,7 +26,7 @@ func TestPlans(t *testing.T) {
 		})
 		// These are of rows that are made within the statement.
 		inner := strings.NewReplacer("SCAN CONSTANT ROW", "", "SCAN json_each VIRTUAL", "", "SCAN m VIRTUAL", "",
-			"SCAN (subquery", "", "SCAN d\n", "")
+			"SCAN (subquery", "", "SCAN d\n", "", "SCAN b\n", "")
 		for _, analyzed := range []bool{false, true} {
 			if analyzed {
 				sqlitetest.Exec(t, db, "ANALYZE")

@@ -186,7 +186,7 @@ func readURLs(t *testing.T, r *bufio.Reader, serve bool) []string {
 			return nil // checkEnd reports the error
 		}
 		for _, f := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" '\n", r) }) {
-			if _, u, ok := strings.Cut(f, "_URL="); ok {
+			if name, u, ok := strings.Cut(f, "="); ok && strings.HasPrefix(name, "HOLDFAST_") {
 				f = u
 			}
 			if strings.Contains(f, "://") {
