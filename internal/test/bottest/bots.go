@@ -29,7 +29,7 @@ func Echo() Def {
 	}}}}
 }
 
-// A Fork is a bot with two branches, of which body is told.
+// Fork returns a bot with two branches, of which body is told.
 func Fork(body func(ctx context.Context, name string, t *Turn) error) Def {
 	branch := func(name string) Intent {
 		return Intent{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
