@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 
@@ -155,12 +156,36 @@ func (s *server[S]) answered(
 		if told := p.Done(ctx, res, failed); told != nil {
 			err = told
 		}
+		if err == nil {
+			g.results = s.results(ctx, session, g.denied)
+		}
 		return reply, unanswered(err)
 	}
 	s.write(w, r, show, g)
 	if res, err := turn.Result(); r.Context().Err() != nil { // nobody has asked for the outcome
 		_ = p.Done(ctx, res, err)
 	}
+}
+
+// results returns the results of calls that the history has. A history that cannot be read has none: the page reads it
+// again.
+func (s *server[S]) results(ctx context.Context, session string, of map[string]bool) map[string]*uiPart {
+	if len(of) == 0 {
+		return nil
+	}
+	h, err := s.said(ctx, session, math.MaxInt, pageOf)
+	if err != nil {
+		return nil
+	}
+	found := make(map[string]*uiPart)
+	for _, m := range h.Messages {
+		for _, p := range m.Parts {
+			if _, answered := of[p.ToolCallID]; answered && strings.HasPrefix(p.State, "output-") {
+				found[p.ToolCallID] = p
+			}
+		}
+	}
+	return found
 }
 
 // unanswered returns what the page is told of an error of the desk.

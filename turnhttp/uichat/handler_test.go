@@ -96,7 +96,9 @@ func TestApproval(t *testing.T) {
 		if got := s.history(t); !strings.HasPrefix(got, "user m1 refund A1 | assistant "+state+" Done: ") {
 			t.Error(got)
 		}
-		want(t, "repeat", post(t, s, "desk", submit, a.message(), q, a.approves(approved)).text(), b.text())
+		again := post(t, s, "desk", submit, a.message(), q, a.approves(approved))
+		want(t, "repeat", again.text(), b.text())
+		want(t, "result of the repeat", fmt.Sprint(again.of(kind)[0]["output"]), fmt.Sprint(b.of(kind)[0]["output"]))
 		other := post(t, s, "desk", submit, a.message(), q, a.approves(!approved))
 		want(t, "another answer", fmt.Sprint(other.code, strings.Contains(other.body, "answered")), "409 true")
 		want(t, "refunds", s.refunds.Load(), refunds)

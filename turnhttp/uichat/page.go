@@ -19,8 +19,9 @@ type page struct {
 	knows   map[string]bool // the ids of its calls
 	denied  map[string]bool // those that a person has just answered: whether they were denied
 
-	calls map[string]*tell.Call // that this answer has shown
-	items []item                // of the step
+	calls   map[string]*tell.Call // that this answer has shown
+	results map[string]*uiPart    // of calls in denied, as the history has them
+	items   []item                // of the step
 }
 
 // An item is a part of a step.
@@ -90,15 +91,20 @@ func (g *page) drop(id string) bool {
 // approvalID returns the id under which a page approves a call. It has the sum of what the person was shown.
 func approvalID(q front.Question) string { return q.Sum + "/" + q.ID }
 
-// close ends the calls that a person has answered, and whose results the bot does not show: those of a child, or of a
-// bot that shows no calls.
+// close ends the calls that a person has answered, and whose results the turn has not shown: those of a child, of a bot
+// that shows no calls, or of an answer that was given before.
 func (g *page) close(p *protocol) {
 	for _, id := range slices.Sorted(maps.Keys(g.denied)) {
-		if g.denied[id] {
-			p.out.Data(chunk{Type: "tool-output-denied", ToolCallID: id})
-		} else {
-			p.out.Data(chunk{Type: "tool-output-available", ToolCallID: id, Output: json.RawMessage(`"approved"`)})
+		out := chunk{Type: "tool-output-available", ToolCallID: id, Output: json.RawMessage(`"approved"`)}
+		switch result := g.results[id]; {
+		case g.denied[id]:
+			out = chunk{Type: "tool-output-denied", ToolCallID: id}
+		case result != nil && result.State == "output-error":
+			out = chunk{Type: "tool-output-error", ToolCallID: id, ErrorText: result.ErrorText}
+		case result != nil:
+			out.Output = result.Output
 		}
+		p.out.Data(out)
 	}
 }
 
