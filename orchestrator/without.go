@@ -16,9 +16,9 @@ import (
 // a console, or a command of operators. Package ops is made of it. A state is the JSON as it is stored. o has the
 // stores of the bot: what an act would have to write, and has no store for, is not written.
 //
-// It looks, by Sessions, Turns, Turn, Runs, Inspect, Progress, Follow and Backlog. It acts, by Unpark, MakeDue, Abandon,
-// Delete, SkipDelivery, Enqueue, Fork and Sweep. What would run the bot returns ErrNoDefinition: Execute, Stream, Put,
-// Resume, Recover and Tool. End it by Shutdown.
+// It looks, by Sessions, Turns, Turn, Runs, Inspect, Progress, Follow and Backlog. It acts, by Unpark, MakeDue,
+// Abandon, Delete, SkipDelivery, Enqueue, Fork and Sweep. What would run the bot returns ErrNoDefinition: Execute,
+// Stream, Put, Resume, Recover and Tool. End it by Shutdown.
 //
 // Definition.Respond makes the reply that the turn log has of a settled turn, and only a process with the Definition
 // can. So Abandon of a run that has settled leaves its row to such a process, and Delete records the end without the
